@@ -1,0 +1,1 @@
+"""What only the organiser runs: data sets, matches, utility verdicts, reports."""
