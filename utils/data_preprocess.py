@@ -272,6 +272,42 @@ def process(data: np.ndarray, padding_mask: np.ndarray | None, scaler: MinMaxSca
     return scaled
 
 
+def inverse_process(
+    scaled: np.ndarray, padding_mask: np.ndarray | None, scaler: MinMaxScaler, start: Any
+) -> np.ndarray:
+    """Undo `process`: back to the input's units.
+
+    Parameters
+    ----------
+    scaled : ndarray, shape [N, T, F]
+        Features in [0, 1], feature 0 as time since the stay's first time point.
+    padding_mask : ndarray of bool, shape [N, T, F], or None
+        True where padded; padding comes back as -1.
+    scaler : MinMaxScaler
+        The fitted scaler.
+    start : ndarray, shape [N]
+        Each stay's first time, in the input's unit.
+
+    Returns
+    -------
+    ndarray of float64, shape [N, T, F]
+    """
+    restored = (scaled - scaler.min_) / scaler.scale_
+    restored[:, :, 0] = scaled[:, :, 0] + np.asarray(start)[:, None]
+    if padding_mask is not None:
+        restored[np.asarray(padding_mask, dtype=bool)] = PADDING_FILL
+    return restored
+
+
+def start_times(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
+    """Return each stay's first time, shape [N]; 0 for a stay without any."""
+    time = np.array(data[:, :, 0], dtype=float)
+    if padding_mask is not None:
+        time[np.asarray(padding_mask[:, :, 0], dtype=bool)] = np.nan
+    start = np.where(np.isnan(time), np.inf, time).min(axis=1)
+    return np.where(np.isfinite(start), start, 0.0)
+
+
 def to_2d(arr: np.ndarray) -> np.ndarray:
     """Reshape [N, T, F] to [N * T, F]."""
     return np.reshape(arr, (-1, arr.shape[2]))

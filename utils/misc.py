@@ -22,6 +22,11 @@ def fix_all_random_seeds(random_seed: int) -> None:
         sys.modules["tensorflow"].random.set_seed(random_seed)
 
 
+def legacy_rng() -> np.random.Generator:
+    """Return a generator seeded from NumPy's legacy one, for 2020 names whose callers seed only that."""
+    return np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
+
+
 @contextlib.contextmanager
 def temp_seed_numpy(seed: int) -> Iterator[None]:
     """Seed NumPy's legacy generator inside the block; its state before is restored after it."""

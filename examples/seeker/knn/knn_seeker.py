@@ -1,0 +1,42 @@
+"""Nearest-neighbour membership inference, the challenge's first attack."""
+
+import numpy as np
+
+from utils.distances import nearest_neighbours
+
+
+def knn_distances(generated_data: np.ndarray, enlarge_data: np.ndarray) -> np.ndarray:
+    """Return each enlarged record's Euclidean distance, over all cells, to its nearest generated record.
+
+    Parameters
+    ----------
+    generated_data : ndarray, shape [N, T, F]
+        Imputed and scaled.
+    enlarge_data : ndarray, shape [2N, T, F]
+        Imputed and scaled.
+
+    Returns
+    -------
+    ndarray of float64, shape [2N]
+    """
+    return nearest_neighbours(enlarge_data, generated_data)[0]
+
+
+def nearest_are_members(distances: np.ndarray, members: int) -> np.ndarray:
+    """Label the `members` smallest of `distances` [M] with 1, the rest with 0."""
+    labels = np.zeros(len(distances), dtype=int)
+    labels[np.argsort(distances, kind="stable")[:members]] = 1
+    return labels
+
+
+def knn_seeker(generated_data: np.ndarray, enlarge_data: np.ndarray) -> np.ndarray:
+    """Label the half of the enlarged data that lies nearest to the generated data.
+
+    Parameters and shapes are those of `knn_distances`.
+
+    Returns
+    -------
+    ndarray of int, shape [2N]
+        1 for "was used by the hider".
+    """
+    return nearest_are_members(knn_distances(generated_data, enlarge_data), len(enlarge_data) // 2)

@@ -1,0 +1,51 @@
+"""Nearest-neighbour distances between sets of records, as blocked matrix products."""
+
+import numpy as np
+
+_BLOCK = 1024  # a block of pairs is 1024 x 1024 float32: 4 MiB, whatever the number of records
+
+
+def nearest_neighbours(queries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find each query's nearest reference in Euclidean distance.
+
+    The search uses |q|^2 + |r|^2 - 2 q.r in float32, centred so that little cancels; the distance to the reference
+    found is then computed directly. Memory beyond float32 copies of the inputs does not grow with N or M.
+
+    Parameters
+    ----------
+    queries : ndarray, shape [N, ...]
+        Records, flattened to N vectors; no NaN.
+    references : ndarray, shape [M, ...]
+        Records of the same shape.
+
+    Returns
+    -------
+    distances : ndarray of float64, shape [N]
+        Euclidean distance to the nearest reference.
+    nearest : ndarray of int, shape [N]
+        That reference's index.
+    """
+    flat_queries = queries.reshape(len(queries), -1)
+    flat_references = references.reshape(len(references), -1)
+    centre = flat_references.mean(axis=0, dtype=np.float64)
+    right = np.subtract(flat_references, centre, dtype=np.float32, casting="unsafe")
+    right_norms = np.einsum("md,md->m", right, right)
+    distances = np.empty(len(queries))
+    nearest = np.empty(len(queries), dtype=np.intp)
+    for start in range(0, len(queries), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        left = np.subtract(flat_queries[rows], centre, dtype=np.float32, casting="unsafe")
+        best = np.full(len(left), np.inf, dtype=np.float32)
+        for first in range(0, len(right), _BLOCK):
+            columns = slice(first, first + _BLOCK)
+            pairs = left @ right[columns].T
+            pairs *= -2
+            pairs += right_norms[columns]
+            candidate = pairs.argmin(axis=1)
+            value = pairs[np.arange(len(left)), candidate]
+            nearer = value < best
+            best[nearer] = value[nearer]
+            nearest[rows][nearer] = first + candidate[nearer]
+        difference = flat_queries[rows].astype(np.float64) - flat_references[nearest[rows]]
+        distances[rows] = np.sqrt(np.einsum("nd,nd->n", difference, difference))
+    return distances, nearest
