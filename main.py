@@ -1,0 +1,71 @@
+"""Play one match: a hider turns private stays into data for release, a seeker tries to tell whose they were.
+
+    python main.py                                    hider.py against seeker.py, as in 2020
+    python main.py -d DATA --hider addnoise --seeker knn
+
+Writes output/report.html (read this), output/report.json, and the 2020 outputs. docs/challenge.md has the rules.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from scoring import cli
+
+HOME = Path(__file__).resolve().parent
+
+
+def _features(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+_features.__name__ = "comma-separated feature numbers"  # argparse names the type in its error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Play one hider against one seeker, check the generated data's utility, and report.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("-d", "--data_path", type=Path, default=Path("./data/train_longitudinal_data.csv"), metavar="PATH",
+        help="longitudinal CSV, or a PhysioNet 2012 archive or folder")  # fmt: skip
+    add("-o", "--output_dir", type=Path, default=Path("./output"), metavar="PATH", help="where the report goes")
+    add("-m", "--max_seq_len", type=int, default=100, metavar="INT", help="time points kept of each stay")
+    add("-t", "--train_frac", type=float, default=0.5, metavar="FLOAT", help="share of the stays the hider is given")
+    add("-e", "--hider_eval_threshold", type=float, default=0.85, metavar="FLOAT",
+        help="AUROC on generated data must be at least this multiple of that on original data")  # fmt: skip
+    add("-f", "--feature_prediction_no", type=int, default=5, metavar="INT", help="number of features tested")
+    add("--features", type=_features, metavar="I,J,...", help="test these features instead (0 is time)")
+    add("-s", "--seed", type=int, default=0, metavar="INT", help="seed of the split, the players and the models")
+    add("-g", "--debug_data", type=int, default=0, metavar="INT", help="read only the first INT rows; 0 reads all")
+    add("--skip_fp", action="store_true", help="skip the feature prediction check")
+    add("--skip_osa", action="store_true", help="skip the one-step-ahead check")
+    add("--eval_verbose", action="store_true", help="show the predictors' training in detail")
+    add("--hider", metavar="WHO", help="a name (addnoise), a .py file, a folder or a submission zip")
+    add("--seeker", metavar="WHO", help="likewise (knn, ...)")
+    add("--hider_parameters", metavar="K=V,...", help="parameters for the hider, or a named setting (published)")
+    add("--seeker_parameters", metavar="K=V,...", help="parameters for the seeker")
+    add("--generated", type=Path, metavar="NPZ", help="score this generated_data instead of running a hider")
+    add("--debug", action="store_true", help="show the traceback of an error")
+    return parser
+
+
+def main() -> int:
+    """Parse the command line, play, and say where the report is."""
+    arguments = vars(_parser().parse_args())
+    debug = arguments.pop("debug")
+    cli.quiet_libraries()
+
+    def command() -> None:
+        from scoring.match import MatchSettings, play_match
+
+        settings = MatchSettings(home=HOME, **arguments)
+        result = play_match(settings)
+        print(f"\n{result['verdict']}\n\nreport: {settings.output_dir / 'report.html'}")
+
+    return cli.run(command, debug=debug)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

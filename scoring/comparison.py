@@ -1,0 +1,90 @@
+"""What the report plots: how original and generated data compare, as small arrays."""
+
+import numpy as np
+
+from scoring.report import ReportArrays
+from utils.data_preprocess import preprocess_imputed
+from utils.distances import nearest_neighbours
+
+SAMPLED_STAYS = 2000  # of members and of non-members: enough for a smooth curve, and the cost stays bounded
+BINS = 40
+
+
+def compare(
+    data: np.ndarray,
+    padding_mask: np.ndarray,
+    members: np.ndarray,
+    generated: np.ndarray,
+    generated_mask: np.ndarray | None,
+    rng: np.random.Generator,
+) -> ReportArrays:
+    """Compute the arrays behind the report's plots.
+
+    Parameters
+    ----------
+    data : ndarray, shape [M, T, F]
+        The enlarged data: members and non-members.
+    padding_mask : ndarray of bool, shape [M, T, F]
+    members : ndarray of int, shape [N]
+        Indices of the members, in the order of `generated`.
+    generated : ndarray, shape [N, T, F]
+    generated_mask : ndarray of bool, shape [N, T, F], or None
+    rng : numpy.random.Generator
+        Draws which stays are sampled.
+    """
+    others = np.setdiff1d(np.arange(len(data)), members)
+    sampled_members = rng.permutation(members)[:SAMPLED_STAYS]
+    sampled_others = rng.permutation(others)[:SAMPLED_STAYS]
+    sample = np.concatenate([sampled_members, sampled_others])
+    scaled = preprocess_imputed(data[sample], padding_mask[sample])[:, :, 1:]
+    references = preprocess_imputed(generated, generated_mask)[:, :, 1:]
+    distances = nearest_neighbours(scaled, references)[0] / np.sqrt(max(1, scaled[0].size))
+
+    shown = int(np.argmin(padding_mask[members, :, 0].sum(axis=1)))  # the longest series: most to see
+    stay = members[shown]
+    return ReportArrays(
+        member_distances=distances[: len(sampled_members)],
+        non_member_distances=distances[len(sampled_members) :],
+        original_stay=data[stay],
+        generated_stay=generated[shown],
+        original_stay_padded=padding_mask[stay, :, 0],
+        generated_stay_padded=_padded_steps(generated, generated_mask, shown),
+        histograms=_histograms(data, padding_mask, members, generated, generated_mask),
+        labels=np.isin(np.arange(len(data)), members),
+        scores=None,
+    )
+
+
+def _padded_steps(generated: np.ndarray, mask: np.ndarray | None, stay: int) -> np.ndarray:
+    return np.zeros(generated.shape[1], bool) if mask is None else mask[stay, :, 0]
+
+
+def _histograms(
+    data: np.ndarray,
+    padding_mask: np.ndarray,
+    members: np.ndarray,
+    generated: np.ndarray,
+    generated_mask: np.ndarray | None,
+) -> list[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Densities of each feature's observed values, members against generated, over the members' central 99.8 %."""
+    found = []
+    for feature in range(data.shape[2]):
+        before = _observed(data[members, :, feature], padding_mask[members, :, feature])
+        after = _observed(generated[:, :, feature], None if generated_mask is None else generated_mask[:, :, feature])
+        if not before.size:
+            continue
+        low, high = np.quantile(before, [0.001, 0.999])
+        edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+        # What lies outside is counted in the outermost bins, or a hider's excess would not be seen.
+        densities = [np.histogram(np.clip(values, low, edges[-1]), edges)[0] for values in (before, after)]
+        widths = np.diff(edges)
+        original, hidden = (counts / (max(1, counts.sum()) * widths) for counts in densities)
+        found.append((feature, edges, original, hidden))
+    return found
+
+
+def _observed(values: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    kept = ~np.isnan(values)
+    if mask is not None:
+        kept &= ~mask
+    return values[kept]

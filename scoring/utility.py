@@ -1,0 +1,126 @@
+"""Did the generated data stay useful? The contract's two checks, judged, with what they hide beside them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from utils.metric_utils import UtilityScores, utility_scores
+
+from utils.misc import temp_seed_numpy
+from utils.solutions import passes
+
+
+def draw_features(features: int, count: int, seed: int) -> list[int]:
+    """Draw the features to test: the first `count` of a permutation under the seed, as in 2020."""
+    with temp_seed_numpy(seed):
+        return np.random.permutation(features)[:count].tolist()  # noqa: NPY002
+
+
+def check_utility(
+    original: np.ndarray,
+    generated: np.ndarray,
+    test: np.ndarray,
+    *,
+    features: Sequence[int],
+    names: Sequence[str],
+    seed: int,
+    feature_prediction: bool,
+    one_step_ahead: bool,
+    auroc_threshold: float,
+    rmse_threshold: float,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Train the predictors on original and on generated data, test both on held-out stays, and judge.
+
+    Parameters
+    ----------
+    original, generated, test : ndarray, shape [N, T, F]
+        Preprocessed and imputed: the training half, what the hider made of it, and held-out real stays.
+    features : sequence of int
+        The features to predict from the others.
+    names : sequence of str, length F
+        The features' names.
+    seed : int
+        Seed of the models.
+    feature_prediction, one_step_ahead : bool
+        Which checks to run.
+    auroc_threshold, rmse_threshold : float
+        Pass: AUROC at least, RMSE at most this multiple of the original's.
+
+    Returns
+    -------
+    dict
+        The `utility` part of report.json.
+    """
+    scores = utility_scores(
+        {"original": original, "generated": generated},
+        test,
+        list(features),
+        [seed],
+        feature_prediction=feature_prediction,
+        one_step_ahead=one_step_ahead,
+        progress=progress,
+    )
+    return judge(scores["original"][0], scores["generated"][0], names, auroc_threshold, rmse_threshold)
+
+
+def judge(
+    original: UtilityScores,
+    generated: UtilityScores,
+    names: Sequence[str],
+    auroc_threshold: float,
+    rmse_threshold: float,
+) -> dict[str, Any]:
+    """Compare two sets of scores by the contract's rule; see `check_utility` for the value."""
+    verdict: dict[str, Any] = {
+        "rmse_threshold": rmse_threshold,
+        "auroc_threshold": auroc_threshold,
+        "feature_prediction": None,
+        "one_step_ahead": None,
+        "one_step_ahead_without_time": None,
+        "one_step_ahead_per_feature": None,
+    }
+    outcomes = []
+    if original.feature_prediction is not None and generated.feature_prediction is not None:
+        rows = []
+        for position, feature in enumerate(original.features):
+            task = original.tasks[position]
+            row = _compare(float(original.feature_prediction[position]), float(generated.feature_prediction[position]))
+            row["passed"] = generated.tasks[position] == task and passes(
+                row["generated"], row["original"], task, auroc_threshold, rmse_threshold
+            )
+            metric = "AUROC" if task == "classification" else "RMSE"
+            rows.append({"index": feature, "name": names[feature], "task": task, "metric": metric, **row})
+        verdict["feature_prediction"] = rows
+        outcomes += [row["passed"] for row in rows]
+    if original.one_step_ahead is not None and generated.one_step_ahead is not None:
+        official = _compare(original.one_step_ahead, generated.one_step_ahead)
+        official["passed"] = passes(
+            official["generated"], official["original"], "regression", auroc_threshold, rmse_threshold
+        )
+        outcomes.append(official["passed"])
+        verdict["one_step_ahead"] = official
+        verdict["one_step_ahead_without_time"] = _compare(
+            original.one_step_ahead_without_time, generated.one_step_ahead_without_time
+        )
+        pairs = zip(original.one_step_ahead_per_feature, generated.one_step_ahead_per_feature, strict=True)
+        verdict["one_step_ahead_per_feature"] = [
+            {"index": feature, "name": names[feature], **_compare(float(before), float(after))}
+            for feature, (before, after) in enumerate(pairs)
+        ]
+    verdict["passed"] = all(outcomes)
+    verdict["ratio_geometric_mean"] = _geometric_mean(verdict)
+    return verdict
+
+
+def _compare(original: float, generated: float) -> dict[str, Any]:
+    ratio = generated / original if original > 0 else (1.0 if generated == original else None)
+    return {"original": original, "generated": generated, "ratio": ratio}
+
+
+def _geometric_mean(verdict: dict[str, Any]) -> float | None:
+    """Mean ratio of RMSEs over the tested features but time, and one-step-ahead without time."""
+    rows = [row for row in verdict["feature_prediction"] or [] if row["metric"] == "RMSE" and row["index"] != 0]
+    rows += [verdict["one_step_ahead_without_time"]] if verdict["one_step_ahead_without_time"] else []
+    ratios = [row["ratio"] for row in rows if row["ratio"] and np.isfinite(row["ratio"])]
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else None
