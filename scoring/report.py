@@ -1,0 +1,421 @@
+"""What a match found, for a person to read: the verdict in a sentence and one self-contained HTML file."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, TypeAlias
+
+import jinja2
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from scoring import files, plots, statistics
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Histogram: TypeAlias = tuple[int, FloatArray, FloatArray, FloatArray]
+
+_SERIES_SHOWN = 4  # features of the one stay
+_ERRORS_SHOWN = 20  # features in the one-step-ahead plot; the table has all
+_MARGINALS_SHOWN = 12  # the rest unfold on a click
+_FAILURES_NAMED = 3  # in the verdict
+_CAVEAT = "this is one attack on one data set, not proof of safety: another attack may find more"
+
+
+@dataclass(frozen=True)
+class ReportArrays:
+    """What the report's plots are drawn from.
+
+    Attributes
+    ----------
+    member_distances, non_member_distances : [n1] and [n2] float
+        Distance of (a sample of) the member and non-member stays to the nearest generated stay: root mean square
+        per cell, values scaled, without time. May be empty.
+    original_stay, generated_stay : [T, F] float
+        One stay in original units, feature 0 = time, NaN = missing.
+    original_stay_padded, generated_stay_padded : [T] bool
+        True where a row is padding.
+    histograms : list of (feature index, [B + 1] bin edges, [B] original density, [B] generated density)
+        For every feature with observed values; in original units.
+    labels : [n] bool
+        True for members.
+    scores : [n] float, optional
+        The seeker's scores, higher meaning more likely a member.
+    """
+
+    member_distances: FloatArray
+    non_member_distances: FloatArray
+    original_stay: FloatArray
+    generated_stay: FloatArray
+    original_stay_padded: BoolArray
+    generated_stay_padded: BoolArray
+    histograms: Sequence[Histogram]
+    labels: BoolArray
+    scores: FloatArray | None = None
+
+
+def verdict(result: Mapping[str, Any]) -> str:
+    """One sentence a data custodian can act on.
+
+    It says who was found and how surely, whether that differs from chance, what the scores add, which utility checks
+    pass, and that one attack proves nothing.
+
+    Parameters
+    ----------
+    result : dict
+        The match as in report.json; `verdict` itself need not be there.
+    """
+    return "; ".join([_labels_clause(result), *_scores_clauses(result), _utility_clause(result), _CAVEAT]) + "."
+
+
+def leaks(result: Mapping[str, Any]) -> bool:
+    """Whether any privacy figure tells members from non-members: its 95 % interval leaves chance out.
+
+    An advantage or AUROC surely below chance counts too: turned around, it is above.
+    """
+    figures = result["reidentification"]
+    tpr = figures["tpr_at_1_percent_fpr_ci95"]
+    return (
+        figures["score_ci95"][0] > figures["chance"]
+        or not _holds(figures["advantage_ci95"], 0)
+        or (figures["auroc_ci95"] is not None and not _holds(figures["auroc_ci95"], 0.5))
+        or (tpr is not None and tpr[0] > 0.01)
+    )
+
+
+def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) -> None:
+    """Write the report, whole or not at all: one HTML file that needs nothing else, the same for the same input.
+
+    It holds no patient identifiers and no folders of this machine, but one stay's measurements, and says so.
+
+    Parameters
+    ----------
+    result : dict
+        The match as in report.json.
+    arrays : ReportArrays
+        What the plots are drawn from.
+    path : Path
+        The HTML file.
+
+    Raises
+    ------
+    OSError
+        Where the file cannot be written; an earlier report is then as it was.
+    """
+    result = _presentable(result)
+    names = result["data"]["feature_names"]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": _number, "ratio": _ratio}
+    utility = result["utility"] or {}
+    page = environment.get_template("report.html").render(
+        result=result,
+        clauses=[_sentence(clause) for clause in (*_scores_clauses(result), _utility_clause(result), _CAVEAT)],
+        finding=_sentence(_labels_clause(result)),
+        leaks=leaks(result),
+        rates=_rate_rows(result),
+        rates_plot=_rates_plot(result),
+        checks=_checks(utility),
+        checks_plots=_checks_plots(utility),
+        ahead_plot=_ahead_plot(utility),
+        distances=_distances(arrays),
+        roc_plot=_roc_plot(result, arrays),
+        stay_plot=_stay_plot(names, arrays),
+        marginals=_marginals(names, arrays),
+        marginals_shown=_MARGINALS_SHOWN,
+    )
+    files.write_text(path, page)
+
+
+# --- the verdict, clause by clause ---
+
+
+def _labels_clause(result: Mapping[str, Any]) -> str:
+    figures = result["reidentification"]
+    score, chance, (low, high) = figures["score"], figures["chance"], figures["score_ci95"]
+    clause = (
+        f"the seeker {result['seeker']['name']} found {figures['members_found']:,} of {figures['members']:,} members "
+        f"and wrongly named {figures['false_alarms']:,} of {figures['non_members']:,} non-members, and its "
+        f"re-identification score of {score:.3f} (95 % interval {low:.3f} to {high:.3f}) is "
+    )
+    if low > chance:
+        return clause + f"{score - chance:.3f} above chance ({chance:.3f}): the generated data gives members away"
+    if high < chance:
+        clause += f"{chance - score:.3f} below chance ({chance:.3f})"
+    else:
+        clause += f"indistinguishable from chance ({chance:.3f})"
+    if figures["advantage_ci95"][0] > 0:
+        rates = f"{_percent(figures['members_found_rate'])} against {_percent(figures['false_alarm_rate'])}"
+        clause += f", yet it names members more often than non-members ({rates}), which is a leak"
+    elif figures["advantage_ci95"][1] < 0:
+        clause += (
+            ", yet its labels point the wrong way: turned around they tell members from non-members, which is a leak"
+        )
+    return clause
+
+
+def _scores_clauses(result: Mapping[str, Any]) -> list[str]:
+    figures = result["reidentification"]
+    if figures["auroc"] is None:
+        return ["it gave labels and no scores, so how surely single members can be named is not known"]
+    area, (area_low, area_high) = figures["auroc"], figures["auroc_ci95"]
+    tpr, (tpr_low, tpr_high) = figures["tpr_at_1_percent_fpr"], figures["tpr_at_1_percent_fpr_ci95"]
+    clause = (
+        f"its scores reach an AUROC of {area:.3f} ({area_low:.3f} to {area_high:.3f}; chance 0.500) and find "
+        f"{_percent(tpr)} of members ({_percent(tpr_low)} to {_percent(tpr_high)}; chance 1.0 %) at 1 % false positives"
+    )
+    if area_high < 0.5:
+        clause += ", and point the wrong way: turned around they tell members from non-members, which is a leak"
+    elif area_low > 0.5 or tpr_low > 0.01:
+        clause += ", which is a leak"
+    else:
+        clause += ", neither surely above chance"
+    return [clause]
+
+
+def _utility_clause(result: Mapping[str, Any]) -> str:
+    utility = result["utility"]
+    if utility is None:
+        return f"utility was not checked ({result.get('utility_skipped') or 'the checks were skipped'})"
+    predictions, ahead = utility["feature_prediction"], utility["one_step_ahead"]
+    if predictions is None:
+        clause = "utility: feature prediction was skipped"
+    else:
+        failed = [_failure(row) for row in predictions if not row["passed"]]
+        clause = f"utility: {len(predictions) - len(failed)} of {len(predictions)} feature predictions pass"
+        if failed:
+            more = len(failed) - _FAILURES_NAMED
+            named = ", ".join(failed[:_FAILURES_NAMED]) + (f" and {more} more" if more > 0 else "")
+            clause += f" ({named})"
+    if ahead is None:
+        return clause + ", one-step-ahead prediction was skipped"
+    clause += f", one-step-ahead prediction {'passes' if ahead['passed'] else 'fails'}"
+    without_time = utility["one_step_ahead_without_time"]
+    details = [f"{_ratio(ahead['ratio'])} the original's error"]
+    if without_time is not None:
+        details.append(f"{_ratio(without_time['ratio'])} with time left out")
+    return f"{clause} ({', '.join(details)})"
+
+
+def _failure(row: Mapping[str, Any]) -> str:
+    if row["metric"] == "RMSE":
+        return f"{row['name']} fails with {_ratio(row['ratio'])} the original's error"
+    return (
+        f"{row['name']} fails with an {row['metric']} of {_number(row['generated'])} against {_number(row['original'])}"
+    )
+
+
+# --- tables ---
+
+
+def _rate_rows(result: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The privacy table: name, value, interval, chance and what it means, as text."""
+    figures = result["reidentification"]
+    named = (figures["members_found"] + figures["false_alarms"]) / (figures["members"] + figures["non_members"])
+
+    def row(key: str, name: str, chance: float, meaning: str, show: Any, count: str = "") -> dict[str, str]:
+        value, interval = figures[key], figures[f"{key}_ci95"]
+        return {
+            "name": name,
+            "meaning": meaning,
+            "value": "not available" if value is None else show(value) + count,
+            "interval": "" if value is None else f"{show(interval[0])} to {show(interval[1])}",
+            "chance": show(chance),
+        }
+
+    no_scores = "" if figures["auroc"] is not None else " Needs scores; this seeker gave labels only."
+    return [
+        row("score", "Re-identification score", figures["chance"], "Share of all stays labelled rightly.", _three),
+        row("members_found_rate", "Members found", named, "Chance: naming as many stays blindly.", _percent,
+            f" ({figures['members_found']:,} of {figures['members']:,})"),
+        row("false_alarm_rate", "Non-members wrongly named", named, "The false alarms.", _percent,
+            f" ({figures['false_alarms']:,} of {figures['non_members']:,})"),
+        row("advantage", "Advantage", 0, "Members found minus non-members wrongly named, as shares.", _three),
+        row("auroc", "AUROC", 0.5, "How often a member is scored above a non-member." + no_scores, _three),
+        row("tpr_at_1_percent_fpr", "Members found at 1 % false positives", 0.01,
+            "The members that can be named with few errors." + no_scores, _percent),
+    ]  # fmt: skip
+
+
+def _checks(utility: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The utility table: one row a judged check, then what is shown beside them."""
+    rows = [
+        row | {"check": f"Predict {row['name']}", "judged": True} for row in utility.get("feature_prediction") or []
+    ]
+    ahead, without_time = utility.get("one_step_ahead"), utility.get("one_step_ahead_without_time")
+    if ahead is not None:
+        rows.append(ahead | {"check": "One-step-ahead", "metric": "RMSE", "judged": True})
+    if without_time is not None:
+        rows.append(without_time | {"check": "One-step-ahead without time", "metric": "RMSE", "judged": False})
+    return rows
+
+
+# --- plots ---
+
+
+def _rates_plot(result: Mapping[str, Any]) -> Markup:
+    figures = result["reidentification"]
+    named = {
+        "score": ("score", figures["chance"]),
+        "auroc": ("AUROC", 0.5),
+        "tpr_at_1_percent_fpr": ("found at 1 % FPR", 0.01),
+    }
+    return plots.rates_plot(
+        [
+            plots.Rate(name, figures[key], figures[f"{key}_ci95"], chance)
+            for key, (name, chance) in named.items()
+            if figures[key] is not None
+        ]
+    )
+
+
+def _drawable(row: Mapping[str, Any], metric: str) -> bool:
+    scores = (row["original"], row["generated"])
+    return all(score is not None and (score > 0 or metric != "RMSE") for score in scores)
+
+
+def _checks_plots(utility: Mapping[str, Any]) -> list[Markup]:
+    """The judged checks: RMSEs and, where a feature is binary, AUROCs."""
+    judged = [row for row in _checks(utility) if row["judged"]]
+    drawn = []
+    for metric, limit in (("RMSE", "rmse_threshold"), ("AUROC", "auroc_threshold")):
+        rows = [
+            row | {"name": row.get("name", "one-step-ahead")}
+            for row in judged
+            if row["metric"] == metric and _drawable(row, metric)
+        ]
+        if rows:
+            title = f"Utility checks, {metric} when trained on original and on generated data"
+            drawn.append(plots.errors_plot(f"checks-{metric.lower()}", title, rows, metric, utility[limit]))
+    return drawn
+
+
+def _ahead_plot(utility: Mapping[str, Any]) -> Markup | None:
+    """One-step-ahead per feature, the features where the generated data does worst first."""
+    rows = [row for row in utility.get("one_step_ahead_per_feature") or [] if _drawable(row, "RMSE")]
+    rows.sort(key=lambda row: row["original"] / row["generated"])
+    without_time = utility.get("one_step_ahead_without_time")
+    if without_time is not None and _drawable(without_time, "RMSE"):
+        rows.insert(0, without_time | {"name": "all but time"})
+    if not rows:
+        return None
+    title = "One-step-ahead error per feature, when trained on original and on generated data"
+    return plots.errors_plot("ahead", title, rows[: _ERRORS_SHOWN + 1], "RMSE", None)
+
+
+def _distances(arrays: ReportArrays) -> dict[str, Any] | None:
+    """The plot of distances and what they give away without any seeker."""
+    members, non_members = (d[np.isfinite(d)] for d in (arrays.member_distances, arrays.non_member_distances))
+    if not len(members) or not len(non_members):
+        return None
+    is_member = np.arange(len(members) + len(non_members)) < len(members)
+    area, interval = statistics.auroc(is_member, -np.concatenate([members, non_members]))
+    return {
+        "plot": plots.distances_plot(members, non_members),
+        "auroc": _three(area),
+        "interval": f"{_three(interval[0])} to {_three(interval[1])}",
+        "leaks": not _holds(interval, 0.5),
+        "copies": int((members == 0).sum()),
+        "members": len(members),
+    }
+
+
+def _roc_plot(result: Mapping[str, Any], arrays: ReportArrays) -> Markup | None:
+    tpr_at_1_percent = result["reidentification"]["tpr_at_1_percent_fpr"]
+    if arrays.scores is None or tpr_at_1_percent is None:
+        return None
+    fpr, tpr = statistics.roc_curve(arrays.labels, arrays.scores)
+    return plots.roc_plot(fpr, tpr, tpr_at_1_percent, result["reidentification"]["non_members"])
+
+
+def _stay_plot(names: Sequence[str], arrays: ReportArrays) -> Markup | None:
+    """The most observed features of the one stay, the generated stay beside them."""
+    original = arrays.original_stay[~arrays.original_stay_padded]
+    generated = arrays.generated_stay[~arrays.generated_stay_padded]
+    observed = np.isfinite(original[:, 1:]).sum(axis=0)
+    shown = 1 + np.sort(np.argsort(-observed, kind="stable")[:_SERIES_SHOWN])
+    shown = shown[observed[shown - 1] > 0]
+    if not len(shown):
+        return None
+    times = [_since_first(stay[:, 0]) for stay in (original, generated)]
+    return plots.stay_plot([names[k] for k in shown], *times, original[:, shown], generated[:, shown])
+
+
+def _since_first(time: FloatArray) -> FloatArray:
+    """Time since the earliest row; row numbers where no time is known."""
+    known = np.isfinite(time)
+    return time - time[known].min() if known.any() else np.arange(len(time), dtype=np.float64)
+
+
+def _marginals(names: Sequence[str], arrays: ReportArrays) -> list[dict[str, Any]]:
+    """A small plot a feature, those whose distributions differ most first."""
+    drawn = []
+    for index, edges, original, generated in arrays.histograms:
+        if all(np.isfinite(values).all() for values in (edges, original, generated)) and edges[0] < edges[-1]:
+            differs = 0.5 * float(np.abs(original - generated) @ np.diff(edges))
+            drawn.append((-round(differs, 4), index, edges, original, generated))
+    drawn.sort(key=lambda item: item[:2])
+    return [
+        {
+            "name": names[index],
+            "differs": _percent(min(-differs, 1.0)),
+            "plot": plots.marginal_plot(index, names[index], edges, original, generated),
+        }
+        for differs, index, edges, original, generated in drawn
+    ]
+
+
+# --- text ---
+
+
+def _holds(interval: Sequence[float], value: float) -> bool:
+    return interval[0] <= value <= interval[1]
+
+
+def _sentence(clause: str) -> str:
+    return clause[0].upper() + clause[1:] + "."
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _percent(rate: float) -> str:
+    return "under 0.1 %" if 0 < rate < 0.0005 else f"{100 * rate:.1f} %"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} x" if value < 100 else f"{value:.3g} x"
+
+
+_FOLDERS = re.compile(r"(?<![\w.:/\\])(?:~|[A-Za-z]:|file://)?[/\\](?:[^\s/\\:'\"]+[/\\])+")
+
+
+def _presentable(value: Any) -> Any:
+    """A copy for the page: numbers that are not finite become None, absolute paths lose their folders."""
+    if isinstance(value, Mapping):
+        return {key: _presentable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_presentable(item) for item in value]
+    if isinstance(value, Path):
+        return value.name
+    if isinstance(value, str):
+        for path in (PurePosixPath(value), PureWindowsPath(value)):
+            if path.is_absolute() and path.name:
+                return path.name
+        return _FOLDERS.sub("", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
