@@ -89,7 +89,7 @@ def parse_hider_output(hider_output: Any) -> tuple[np.ndarray, np.ndarray | None
     parts = hider_output if isinstance(hider_output, tuple) else (hider_output,)
     if len(parts) == 2:
         parts = (parts[0], None, parts[1]) if isinstance(parts[1], (int, np.integer)) else (*parts, None)
-    generated, mask, eval_seeds = (*parts, None, None)[:3]
+    generated, mask, eval_seeds = (*parts, None, None, None)[:3]
     well_formed = (
         1 <= len(parts) <= 3
         and isinstance(generated, np.ndarray)
