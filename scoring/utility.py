@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from utils.metric_utils import UtilityScores, utility_scores
 
+from utils.metric_utils import UtilityScores, utility_scores
 from utils.misc import temp_seed_numpy
 from utils.solutions import passes
 
