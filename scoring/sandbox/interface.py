@@ -1,0 +1,126 @@
+"""What every sandbox takes and gives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from scoring.submission import Role
+
+Status = Literal["ok", "failed", "timeout", "memory", "output_limit", "invalid_output"]
+GIB = 1 << 30
+DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run of a submission may use.
+
+    Attributes
+    ----------
+    seconds : float
+        Wall-clock time; the 2020 competition's day.
+    memory : int
+        Bytes of memory of all its processes together.
+    processes : int
+        Processes and threads; TensorFlow starts several for each core.
+    cpus : float or None
+        Cores; None for all.
+    output : int
+        Bytes of any one file that it writes, and of all it may write.
+    log : int
+        Bytes kept of each of stdout and stderr.
+    gpus : bool
+        Whether it may use the GPUs.
+    """
+
+    seconds: float = DAY
+    memory: int = 16 * GIB
+    processes: int = 1024
+    cpus: float | None = None
+    output: int = 4 * GIB
+    log: int = 1 << 20
+    gpus: bool = False
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes
+    ----------
+    status : str
+        "ok", "failed" (it raised or died), "timeout", "memory", "output_limit" (it wrote too much) or
+        "invalid_output" (what it returned is not what the contract asks for).
+    reason : str
+        One line for the leaderboard: of what the submission wrote, at most a shape or a count. Empty where all is well.
+    outputs : dict
+        Where all is well. Of a hider: `generated_data` float64 [N, T, F], `padding_mask` bool [N, T, F] or None and
+        `eval_seeds` int or None; or, of one that reuses its earlier data, `rescore` True and no more. Of a seeker:
+        `labels` bool [M], and `scores` float64 [M] or None.
+    submitter_log : str
+        For the submitter: the traceback, its messages redacted.
+    stdout, stderr : str
+        For the organiser alone: the data can be in them.
+    seconds : float
+        Wall-clock time of the run.
+    """
+
+    status: Status
+    reason: str
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    submitter_log: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+
+
+class Sandbox(Protocol):
+    """A place to run a stranger's submission in."""
+
+    name: str
+
+    @property
+    def notice(self) -> str:
+        """What it does not stop, in one line for the log; empty where there is nothing to warn of."""
+        ...
+
+    def run(
+        self,
+        submission: Path,
+        role: Role,
+        arrays: Mapping[str, np.ndarray | None],
+        seed: int,
+        limits: Limits = DEFAULT_LIMITS,
+        parameters: str | None = None,
+        image: str | None = None,
+    ) -> Outcome:
+        """Call a submission's hider or seeker on its input and check what it returns.
+
+        Parameters
+        ----------
+        submission : Path
+            Its unpacked folder (`scoring.submission.take_in`). It is not changed.
+        role : "hider" or "seeker"
+        arrays : mapping
+            The contract's input_dict without `seed`. Nothing else of the host's is handed in. Of a hider: `data` and
+            `padding_mask` [N, T, F] of the training half. Of a seeker: `generated_data` and
+            `generated_data_padding_mask` [N, T, F], `enlarged_data` and `enlarged_data_padding_mask` [M, T, F].
+        seed : int
+        limits : Limits
+        parameters : str, optional
+            `name=value,...` for a method that has a parameter block.
+        image : str, optional
+            The Docker image it asks for; only the Docker sandbox heeds it.
+
+        Raises
+        ------
+        UserError
+            Where the sandbox itself cannot work. What the submission does wrong is an `Outcome`.
+        """
+        ...

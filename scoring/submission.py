@@ -1,0 +1,265 @@
+"""Taking a stranger's submission in: a zip, a folder or a single `.py` file, checked and bounded on the way.
+
+A submission's root holds `hider.py` or `seeker.py`, never both, usually `utils/` and `examples/`, and optionally
+`Dockerimage`, one line that names the image to run it in.
+"""
+
+import hashlib
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Literal
+
+from utils.errors import UserError
+
+Role = Literal["hider", "seeker"]
+HOME = Path(__file__).resolve().parents[1]
+SHARED = ("utils", "examples")  # what a single .py file may import
+LEFT_OUT = {"__pycache__", "__MACOSX", ".git", ".DS_Store"}  # caches and clutter: never code that should run
+
+MAX_FILES = 5_000
+MAX_BYTES = 1 << 30
+# Text packs 3 to 10 times smaller and DEFLATE can reach 1,032 times, which nothing but a bomb does.
+MAX_RATIO = 100
+RATIO_FREE_BYTES = 16 << 20  # below this, a high ratio hurts nobody (an array of zeros)
+MAX_DIRECTORY_BYTES = MAX_FILES * 512
+
+# The reference grammar of the distribution project: [host[:port]/]path[:tag][@digest].
+_PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_IMAGE = re.compile(
+    rf"(?:{_HOST_PART}(?:\.{_HOST_PART})*(?::[0-9]{{1,5}})?/)?"
+    rf"{_PATH_PART}(?:/{_PATH_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission, unpacked and checked.
+
+    Attributes
+    ----------
+    role : "hider" or "seeker"
+    folder : Path
+        Holds `hider.py` or `seeker.py`.
+    image : str or None
+        The Docker image it asks for.
+    digest : str
+        SHA-256 of its files' names and contents, in hexadecimal.
+    """
+
+    role: Role
+    folder: Path
+    image: str | None
+    digest: str
+
+
+def take_in(source: Path, destination: Path, role: Role | None = None) -> Submission:
+    """Copy or unpack a submission into an empty folder, refusing what is not one.
+
+    Parameters
+    ----------
+    source : Path
+        A zip, a folder, or a `.py` file (which gets this repository's `utils/` and `examples/` beside it).
+    destination : Path
+        An empty or new folder.
+    role : "hider" or "seeker", optional
+        What it must be. Needed for a `.py` file whose name does not start with one of the two.
+
+    Raises
+    ------
+    UserError
+        Where it is missing, malformed, too large, unsafe to unpack, or not of that role.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        writer = _Writer(source.name, destination)
+        for name, path in _files(source):
+            writer.add_file(name, path)
+    elif source.is_file() and source.suffix == ".py":
+        role = role or _role_of_name(source)
+        writer = _Writer(source.name, destination)
+        writer.add_file(f"{role}.py", source)
+        for shared in SHARED:
+            for name, path in _files(HOME / shared):
+                writer.add_file(f"{shared}/{name}", path)
+    elif source.is_file():
+        unpack(source, destination)
+    else:
+        raise UserError(f"there is no submission {source}")
+    return inspect(destination, source.name, role)
+
+
+def inspect(folder: Path, name: str, role: Role | None = None) -> Submission:
+    """Tell an unpacked submission's role, image and digest.
+
+    Raises
+    ------
+    UserError
+        Where its root does not hold exactly one of hider.py and seeker.py, or that is not `role`, or `Dockerimage`
+        is not one image reference.
+    """
+    found: list[Role] = [r for r in ("hider", "seeker") if (folder / f"{r}.py").is_file()]
+    if len(found) != 1:
+        what = "both hider.py and seeker.py" if found else "neither hider.py nor seeker.py"
+        raise UserError(f"{name} holds {what} at its root; a submission is one of the two")
+    if role is not None and found[0] != role:
+        raise UserError(f"{name} is a {found[0]}, not a {role}")
+    return Submission(found[0], folder, _image(folder, name), digest(folder))
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 over the sorted names and contents of a folder's files, caches left out; in hexadecimal."""
+    total = hashlib.sha256()
+    for name, path in sorted(_files(folder)):
+        content = hashlib.sha256()
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                content.update(chunk)
+        total.update(name.encode() + b"\0" + content.digest())
+    return total.hexdigest()
+
+
+def unpack(archive: Path, destination: Path) -> None:
+    """Unpack a stranger's zip into an empty folder.
+
+    Sizes are counted while inflating: what the headers claim is the sender's word.
+
+    Raises
+    ------
+    UserError
+        Where it is no readable zip, or holds absolute paths, `..`, links, devices, encrypted or doubled members, too
+        many files, or too many bytes in all or for its packed size.
+    """
+    refused = f"{archive.name} was refused"
+    with archive.open("rb") as file:
+        check_directory_size(file, MAX_DIRECTORY_BYTES, refused)
+    budget = min(MAX_BYTES, max(RATIO_FREE_BYTES, MAX_RATIO * archive.stat().st_size))
+    writer = _Writer(archive.name, destination, budget)
+    try:
+        with zipfile.ZipFile(archive) as members:
+            for info in members.infolist():
+                _check_member(info, refused)
+                if not info.is_dir():
+                    with members.open(info) as stream:
+                        writer.add(info.filename, stream)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
+        raise UserError(f"{refused}: it is no sound zip ({type(error).__name__})") from error
+
+
+def check_directory_size(file: IO[bytes], limit: int, refused: str) -> None:
+    """Bound a zip's table of contents before `zipfile` reads it whole into memory.
+
+    Raises
+    ------
+    UserError
+        Starting with `refused`, where the table is larger than `limit` bytes or there is none.
+    """
+    end, end64, locator = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q"), struct.Struct("<4sLQL")
+    tail_at = max(0, file.seek(0, 2) - (1 << 16) - end.size - locator.size - end64.size)
+    file.seek(tail_at)
+    tail = file.read()
+    # zipfile takes a record that ends the file first, and else the last one it finds.
+    at = len(tail) - end.size if tail[-end.size :].startswith(b"PK\5\6") else tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) - at < end.size:
+        raise UserError(f"{refused}: it is no zip")
+    directory = end.unpack_from(tail, at)[5]
+    if at >= locator.size and tail.startswith(b"PK\6\7", at - locator.size):
+        at64 = at - locator.size - end64.size
+        position = locator.unpack_from(tail, at - locator.size)[2]
+        if at64 < 0 or not tail.startswith(b"PK\6\6", at64) or position != tail_at + at64:
+            raise UserError(f"{refused}: its table of contents is malformed")
+        directory = max(directory if directory != 0xFFFFFFFF else 0, end64.unpack_from(tail, at64)[8])
+    if directory > limit:
+        raise UserError(f"{refused}: it holds too many files")
+
+
+def _check_member(info: zipfile.ZipInfo, refused: str) -> None:
+    # Windows packers leave the Unix mode 0; everything that is not a plain file or folder is refused.
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise UserError(f"{refused}: {_shown(info.filename)} is a link or device")
+    if info.flag_bits & 0x1:
+        raise UserError(f"{refused}: {_shown(info.filename)} is encrypted")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UserError(f"{refused}: {_shown(info.filename)} is packed by another method than deflate")
+
+
+class _Writer:
+    """Writes a submission's files below one folder, within the bounds on their number and size."""
+
+    def __init__(self, source: str, destination: Path, max_bytes: int = MAX_BYTES) -> None:
+        self.refused = f"{source} was refused"
+        self.destination = destination
+        self.files = 0
+        self.bytes_left = max_bytes
+        if any(destination.iterdir()):
+            raise UserError(f"{destination} is not empty; unpack a submission into a new folder")
+
+    def add_file(self, name: str, path: Path) -> None:
+        with path.open("rb") as stream:
+            self.add(name, stream)
+
+    def add(self, name: str, stream: IO[bytes]) -> None:
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or re.search(r"[\\:\x00-\x1f]", name):
+            raise UserError(f"{self.refused}: {_shown(name)} is not a path inside it")
+        if LEFT_OUT.intersection(parts):
+            return
+        self.files += 1
+        if self.files > MAX_FILES:
+            raise UserError(f"{self.refused}: it holds more than {MAX_FILES} files")
+        target = self.destination.joinpath(*parts)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as file:  # x: on any file system, no member may replace another
+                while chunk := stream.read(1 << 16):
+                    self.bytes_left -= len(chunk)
+                    if self.bytes_left < 0:
+                        raise UserError(f"{self.refused}: unpacked it is too large, or too large for its packed size")
+                    file.write(chunk)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise UserError(f"{self.refused}: it holds {_shown(name)} twice") from error
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the names (relative, with slashes) and paths of a folder's files; refuses links and devices."""
+    for path in folder.iterdir():
+        if path.name in LEFT_OUT:
+            continue
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            yield from ((f"{path.name}/{name}", inner) for name, inner in _files(path))
+        elif stat.S_ISREG(mode):
+            yield path.name, path
+        else:
+            raise UserError(f"{path} is a link or device; a submission holds plain files only")
+
+
+def _image(folder: Path, name: str) -> str | None:
+    path = folder / "Dockerimage"
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        image = file.read(1024).strip().decode("ascii", errors="replace")
+    if len(image) > 255 or not _IMAGE.fullmatch(image):
+        raise UserError(f"{name}: Dockerimage must be one line, the name of a Docker image, not {_shown(image)}")
+    return image
+
+
+def _role_of_name(source: Path) -> Role:
+    for role in ("hider", "seeker"):
+        if source.stem.startswith(role):
+            return role
+    raise UserError(
+        f"cannot tell whether {source.name} is a hider or a seeker; name it hider_<name>.py or seeker_<name>.py"
+    )
+
+
+def _shown(text: str) -> str:
+    return ascii(text[:80])
