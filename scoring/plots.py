@@ -23,7 +23,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 FloatArray = npt.NDArray[np.float64]
 
-WIDTH = 380  # px: a phone's card; on a wider page figures grow by up to a quarter
+WIDTH = 340  # px: a phone's card; on a wider page figures grow by up to a fifth
 NAME_LENGTH = 18  # characters of a feature's name that a plot has room for
 
 _CSS_OF_SENTINEL = {
@@ -41,12 +41,12 @@ _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "hide-and-seek",
     "text.parse_math": False,
-    "font.size": 11,
+    "font.size": 12,
     "text.color": _INK,
     "axes.facecolor": "none",
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _MUTED,
-    "axes.labelsize": 11,
+    "axes.labelsize": 12,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
@@ -55,17 +55,37 @@ _STYLE = {
     "grid.linewidth": 0.8,
     "xtick.color": _GRID,
     "ytick.color": _GRID,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
     "xtick.labelcolor": _MUTED,
     "ytick.labelcolor": _MUTED,
     "xtick.major.size": 3,
     "ytick.major.size": 0,
     "lines.linewidth": 1.8,
     "legend.frameon": False,
-    "legend.fontsize": 11,
+    "legend.fontsize": 12,
     "legend.borderaxespad": 0,
     "legend.borderpad": 0,
-    "legend.handlelength": 2.2,
+    "legend.handlelength": 2.0,
 }
+_CHANCE_LINE: dict[str, Any] = {"color": _INK, "linestyle": (0, (2, 1.5)), "linewidth": 1.5}
+_INTERVAL_LINE: dict[str, Any] = {
+    "color": _MEMBER,
+    "linewidth": 2,
+    "marker": "|",
+    "markersize": 12,
+    "markeredgewidth": 2,
+}
+# A ring and a smaller diamond: both can be seen where they coincide.
+_ORIGINAL_MARK: dict[str, Any] = {
+    "color": _ORIGINAL,
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 9,
+    "markeredgewidth": 1.8,
+    "markerfacecolor": _CARD,
+}
+_GENERATED_MARK: dict[str, Any] = {"color": _GENERATED, "linestyle": "none", "marker": "D", "markersize": 5}
 _ORIGINAL_LINE: dict[str, Any] = {"color": _ORIGINAL, "linestyle": "-", "marker": "o", "markersize": 5}
 _GENERATED_LINE: dict[str, Any] = {"color": _GENERATED, "linestyle": (0, (4, 2)), "marker": "D", "markersize": 5}
 
@@ -101,11 +121,11 @@ def _styled(draw: Callable[..., Markup]) -> Callable[..., Markup]:
 @_styled
 def rates_plot(rates: Sequence[Rate]) -> Markup:
     """Each privacy figure with its 95 % interval, beside its own chance line."""
-    figure, axes = _figure(32 * len(rates) + 62, left=136, top=24)
+    figure, axes = _figure(32 * len(rates) + 54, left=124, right=24, top=28, bottom=26)
     for row, rate in enumerate(rates):
-        axes.plot([rate.chance] * 2, [row - 0.38, row + 0.38], color=_INK, linestyle=(0, (2, 1.5)), linewidth=1.6)
-        axes.plot(rate.interval, [row, row], color=_MEMBER, linewidth=3, solid_capstyle="butt")
-        axes.plot([rate.value], [row], color=_MEMBER, marker="o", markersize=7)
+        axes.plot([rate.chance] * 2, [row - 0.38, row + 0.38], **_CHANCE_LINE)
+        axes.plot(rate.interval, [row, row], **_INTERVAL_LINE)
+        axes.plot([rate.value], [row], color=_MEMBER, marker="o", markersize=5)
     axes.set_yticks(range(len(rates)), [rate.name for rate in rates])
     axes.tick_params(axis="y", labelcolor=_INK)
     axes.set_ylim(len(rates) - 0.5, -0.5)
@@ -114,8 +134,9 @@ def rates_plot(rates: Sequence[Rate]) -> Markup:
     _percent(axes.xaxis, [0, 0.25, 0.5, 0.75, 1])
     _legend(
         figure,
-        Line2D([], [], color=_MEMBER, marker="o", linewidth=3, label="measured, 95 % interval"),
-        Line2D([], [], color=_INK, linestyle=(0, (2, 1.5)), linewidth=1.6, label="chance"),
+        Line2D([], [], color=_MEMBER, linestyle="none", marker="o", markersize=5, label="measured"),
+        Line2D([], [], **_INTERVAL_LINE, label="95 % interval"),
+        Line2D([], [], **_CHANCE_LINE, label="chance"),
     )
     described = "; ".join(
         f"{r.name} {r.value:.3f} ({r.interval[0]:.3f} to {r.interval[1]:.3f}), chance {r.chance:.3f}" for r in rates
@@ -138,15 +159,15 @@ def errors_plot(name: str, title: str, rows: Sequence[Mapping[str, Any]], metric
     limit : float, optional
         The generated score may be at most (RMSE) or must be at least (AUROC) this many times the original's.
     """
-    figure, axes = _figure(20 * len(rows) + 76, left=20 + 6.6 * max(len(short(row["name"])) for row in rows), top=24)
+    figure, axes = _figure(22 * len(rows) + 76, left=14 + 7.2 * max(len(short(row["name"])) for row in rows), top=24)
     for row, score in enumerate(rows):
         original, generated = score["original"], score["generated"]
         axes.plot([original, generated], [row, row], color=_MUTED, linewidth=1.2)
         if limit is not None:
             axes.plot([original * limit], [row], color=_INK, marker="|", markersize=11, markeredgewidth=1.6)
     order = range(len(rows))
-    axes.plot([row["original"] for row in rows], order, **_ORIGINAL_LINE | {"linestyle": "none", "markersize": 7})
-    axes.plot([row["generated"] for row in rows], order, **_GENERATED_LINE | {"linestyle": "none", "markersize": 6.5})
+    axes.plot([row["original"] for row in rows], order, **_ORIGINAL_MARK)
+    axes.plot([row["generated"] for row in rows], order, **_GENERATED_MARK)
     axes.set_yticks(order, [short(row["name"]) for row in rows])
     axes.tick_params(axis="y", labelcolor=_INK)
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -159,9 +180,11 @@ def errors_plot(name: str, title: str, rows: Sequence[Mapping[str, Any]], metric
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 50 else (1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(4))
     handles = [
-        Line2D([], [], **_ORIGINAL_LINE | {"linestyle": "none", "markersize": 7}, label="original"),
-        Line2D([], [], **_GENERATED_LINE | {"linestyle": "none", "markersize": 6.5}, label="generated"),
+        Line2D([], [], **_ORIGINAL_MARK, label="original"),
+        Line2D([], [], **_GENERATED_MARK, label="generated"),
     ]
     if limit is not None:
         handles.append(Line2D([], [], color=_INK, marker="|", linestyle="none", markersize=11, label="limit to pass"))
@@ -226,7 +249,7 @@ def stay_plot(
 @_styled
 def distances_plot(members: FloatArray, non_members: FloatArray) -> Markup:
     """Cumulative share of member and of non-member stays by distance to the nearest generated stay."""
-    figure, axes = _figure(270)
+    figure, axes = _figure(270, left=64)
     reach = float(np.quantile(np.concatenate([members, non_members]), 0.99)) or 1.0
     for distances, color, style in ((non_members, _NON_MEMBER, (0, (4, 2))), (members, _MEMBER, "-")):
         # A few hundred points draw any curve of this size.
@@ -269,12 +292,12 @@ def roc_plot(fpr: FloatArray, tpr: FloatArray, tpr_at_1_percent: float, non_memb
     non_members : int
         Sets how far to the left there is anything to see.
     """
-    figure, axes = _figure(300, left=54)
+    figure, axes = _figure(300, left=64, right=26)
     low = max(min(1 / non_members, 0.003), 1e-4)
     # The curve is a step function: at each drawn rate, the best threshold within it.
     drawn_fpr = np.geomspace(low, 1, 400)
     drawn_tpr = np.maximum.accumulate(tpr)[np.searchsorted(fpr, drawn_fpr * (1 + 1e-12), side="right") - 1]
-    axes.plot([low, 1], [low, 1], color=_INK, linestyle=(0, (2, 1.5)), linewidth=1.4)
+    axes.plot([low, 1], [low, 1], **_CHANCE_LINE)
     axes.plot([0.01, 0.01], [low, 1], color=_MUTED, linestyle=(0, (1, 2)), linewidth=1.2)
     axes.plot(drawn_fpr, np.maximum(drawn_tpr, low), color=_MEMBER)
     axes.plot(
@@ -291,17 +314,17 @@ def roc_plot(fpr: FloatArray, tpr: FloatArray, tpr_at_1_percent: float, non_memb
         _percent(axis, [rate for rate in (0.0001, 0.001, 0.01, 0.1, 1.0) if rate >= low])
         axis.set_minor_locator(NullLocator())
         axis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("non-members named wrongly (FPR, log scale)")
+    axes.set_xlabel("non-members named (FPR, log scale)")
     axes.set_ylabel("members found (TPR, log scale)")
     axes.grid()
     _legend(
         figure,
-        Line2D([], [], color=_MEMBER, label="the seeker's scores"),
+        Line2D([], [], color=_MEMBER, label="seeker's scores"),
         Line2D([], [], color=_MEMBER, marker="o", linestyle="none", markersize=8, label="at 1 % FPR"),
-        Line2D([], [], color=_INK, linestyle=(0, (2, 1.5)), linewidth=1.4, label="chance"),
+        Line2D([], [], **_CHANCE_LINE, label="chance"),
     )
     described = f"At 1 % false positives {100 * tpr_at_1_percent:.1f} % of members are found; chance finds 1 %"
-    return _svg(figure, "roc", "ROC curve of the seeker's scores", described)
+    return _svg(figure, "roc", "ROC curve of seeker's scores", described)
 
 
 @_styled
@@ -319,7 +342,7 @@ def marginal_plot(index: int, name: str, edges: FloatArray, original: FloatArray
     original, generated : [B] float
         Densities.
     """
-    figure, axes = _figure(96, width=170, left=8, right=10, top=6, bottom=22)
+    figure, axes = _figure(84, width=140, left=6, right=8, top=4, bottom=20)
     axes.stairs(original, edges, fill=True, color=_ORIGINAL, alpha=0.25, linewidth=0)
     axes.stairs(original, edges, color=_ORIGINAL, linewidth=1.4)
     axes.stairs(generated, edges, color=_GENERATED, linewidth=1.6, linestyle=(0, (3, 1.5)))
@@ -345,7 +368,12 @@ def _legend(figure: Figure, *handles: Line2D) -> None:
     """One row above the axes, flush left."""
     inset = 4 / (72 * figure.get_figheight())
     figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=(0.01, 1 - inset), ncols=len(handles), columnspacing=1.4
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.01, 1 - inset),
+        ncols=len(handles),
+        columnspacing=1.2,
+        handletextpad=0.5,
     )
 
 
@@ -377,8 +405,8 @@ def _svg(figure: Figure, name: str, title: str, description: str) -> Markup:
     body = re.sub(r">\s+<", "><", body)
     width, height = (round(72 * float(inches)) for inches in figure.get_size_inches())
     head = (
-        f'<svg class="plot" role="img" aria-labelledby="{name}-title {name}-description" viewBox="0 0 {width} {height}" '
-        f'style="max-width: {round(1.25 * width)}px"><title id="{name}-title">{escape(title)}</title>'
-        f'<desc id="{name}-description">{escape(description)}</desc>'
+        f'<svg class="plot" role="img" aria-labelledby="{name}-title {name}-description" '
+        f'viewBox="0 0 {width} {height}" style="max-width: {round(1.2 * width)}px">'
+        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-description">{escape(description)}</desc>'
     )
     return Markup(head + " ".join(body.split()))  # noqa: S704 - its text is escaped

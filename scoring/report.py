@@ -22,6 +22,7 @@ _SERIES_SHOWN = 4  # features of the one stay
 _ERRORS_SHOWN = 20  # features in the one-step-ahead plot; the table has all
 _MARGINALS_SHOWN = 12  # the rest unfold on a click
 _FAILURES_NAMED = 3  # in the verdict
+_UNCHANGED = 0.001  # distance below which a stay counts as copied; single precision alone gives 0.0002
 _CAVEAT = "this is one attack on one data set, not proof of safety: another attack may find more"
 
 
@@ -66,23 +67,25 @@ def verdict(result: Mapping[str, Any]) -> str:
     Parameters
     ----------
     result : dict
-        The match as in report.json; `verdict` itself need not be there.
+        The match as in report.json, with the `reidentification` of `statistics.reidentification` and, where it was
+        measured, the `distance` of `distance_figures`; `verdict` itself need not be there.
     """
-    return "; ".join([_labels_clause(result), *_scores_clauses(result), _utility_clause(result), _CAVEAT]) + "."
+    return "; ".join([_labels_clause(result), *_other_clauses(result)]) + "."
 
 
 def leaks(result: Mapping[str, Any]) -> bool:
-    """Whether any privacy figure tells members from non-members: its 95 % interval leaves chance out.
+    """Whether anything tells members from non-members: a 95 % interval that leaves chance out, or unchanged copies.
 
     An advantage or AUROC surely below chance counts too: turned around, it is above.
     """
     figures = result["reidentification"]
-    tpr = figures["tpr_at_1_percent_fpr_ci95"]
+    tpr, distance = figures["tpr_at_1_percent_fpr_ci95"], result.get("distance")
     return (
         figures["score_ci95"][0] > figures["chance"]
         or not _holds(figures["advantage_ci95"], 0)
         or (figures["auroc_ci95"] is not None and not _holds(figures["auroc_ci95"], 0.5))
         or (tpr is not None and tpr[0] > 0.01)
+        or (distance is not None and distance["leaks"])
     )
 
 
@@ -105,7 +108,7 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
     OSError
         Where the file cannot be written; an earlier report is then as it was.
     """
-    result = _presentable(result)
+    result = _presentable({"distance": distance_figures(arrays), **result})
     names = result["data"]["feature_names"]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -114,11 +117,11 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "ratio": _ratio}
+    environment.filters |= {"number": _number, "ratio": _ratio, "moment": _moment}
     utility = result["utility"] or {}
     page = environment.get_template("report.html").render(
         result=result,
-        clauses=[_sentence(clause) for clause in (*_scores_clauses(result), _utility_clause(result), _CAVEAT)],
+        clauses=[_sentence(clause) for clause in _other_clauses(result)],
         finding=_sentence(_labels_clause(result)),
         leaks=leaks(result),
         rates=_rate_rows(result),
@@ -126,13 +129,48 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         checks=_checks(utility),
         checks_plots=_checks_plots(utility),
         ahead_plot=_ahead_plot(utility),
-        distances=_distances(arrays),
+        distance=result["distance"],
+        unchanged=_unchanged(result["distance"]) if result["distance"] else "",
+        distances_plot=_distances_plot(arrays),
         roc_plot=_roc_plot(result, arrays),
         stay_plot=_stay_plot(names, arrays),
         marginals=_marginals(names, arrays),
         marginals_shown=_MARGINALS_SHOWN,
     )
     files.write_text(path, page)
+
+
+def distance_figures(arrays: ReportArrays) -> dict[str, Any] | None:
+    """What the distances to the generated data give away without any seeker; `distance` in report.json.
+
+    Returns
+    -------
+    dict or None
+        `auroc` and `auroc_ci95` of telling members from non-members by nearness; `members`, `non_members`: how many
+        were measured; `members_unchanged`, `non_members_unchanged`: how many of them lie within 0.001 (a thousandth of
+        a feature's range, root mean square) of a generated stay; `leaks`: whether the interval leaves 0.5 out, or
+        members are there unchanged and no non-member is. None where there are no distances.
+    """
+    members, non_members = _finite_distances(arrays)
+    if not len(members) or not len(non_members):
+        return None
+    is_member = np.arange(len(members) + len(non_members)) < len(members)
+    area, interval = statistics.auroc(is_member, -np.concatenate([members, non_members]))
+    copies, coincidences = (int((distances < _UNCHANGED).sum()) for distances in (members, non_members))
+    return {
+        "auroc": area,
+        "auroc_ci95": list(interval),
+        "members": len(members),
+        "non_members": len(non_members),
+        "members_unchanged": copies,
+        "non_members_unchanged": coincidences,
+        "leaks": not _holds(interval, 0.5) or (copies > 0 and coincidences == 0),
+    }
+
+
+def _finite_distances(arrays: ReportArrays) -> tuple[FloatArray, FloatArray]:
+    members, non_members = (d[np.isfinite(d)] for d in (arrays.member_distances, arrays.non_member_distances))
+    return members, non_members
 
 
 # --- the verdict, clause by clause ---
@@ -162,10 +200,15 @@ def _labels_clause(result: Mapping[str, Any]) -> str:
     return clause
 
 
-def _scores_clauses(result: Mapping[str, Any]) -> list[str]:
+def _other_clauses(result: Mapping[str, Any]) -> list[str]:
+    clauses = [_scores_clause(result), _distance_clause(result), _utility_clause(result), _CAVEAT]
+    return [clause for clause in clauses if clause]
+
+
+def _scores_clause(result: Mapping[str, Any]) -> str:
     figures = result["reidentification"]
     if figures["auroc"] is None:
-        return ["it gave labels and no scores, so how surely single members can be named is not known"]
+        return "it gave labels and no scores, so how surely single members can be named is not known"
     area, (area_low, area_high) = figures["auroc"], figures["auroc_ci95"]
     tpr, (tpr_low, tpr_high) = figures["tpr_at_1_percent_fpr"], figures["tpr_at_1_percent_fpr_ci95"]
     clause = (
@@ -178,7 +221,28 @@ def _scores_clauses(result: Mapping[str, Any]) -> list[str]:
         clause += ", which is a leak"
     else:
         clause += ", neither surely above chance"
-    return [clause]
+    return clause
+
+
+def _distance_clause(result: Mapping[str, Any]) -> str:
+    """Only where there is a leak: distances at chance are no comfort."""
+    distance = result.get("distance")
+    if distance is None or not distance["leaks"]:
+        return ""
+    low, high = distance["auroc_ci95"]
+    clause = (
+        "no attack is needed to see a leak: nearness to the generated data tells members from non-members with an "
+        f"AUROC of {distance['auroc']:.3f} ({low:.3f} to {high:.3f}; chance 0.500)"
+    )
+    return clause + (f", and {_unchanged(distance)}" if distance["members_unchanged"] else "")
+
+
+def _unchanged(distance: Mapping[str, Any]) -> str:
+    copies, coincidences = distance["members_unchanged"], distance["non_members_unchanged"]
+    return (
+        f"{copies:,} of {distance['members']:,} members and {coincidences:,} of {distance['non_members']:,} non-members "
+        "measured were generated all but unchanged"
+    )
 
 
 def _utility_clause(result: Mapping[str, Any]) -> str:
@@ -226,8 +290,9 @@ def _rate_rows(result: Mapping[str, Any]) -> list[dict[str, str]]:
         return {
             "name": name,
             "meaning": meaning,
-            "value": "not available" if value is None else show(value) + count,
+            "value": "-" if value is None else show(value),
             "interval": "" if value is None else f"{show(interval[0])} to {show(interval[1])}",
+            "count": count,
             "chance": show(chance),
         }
 
@@ -235,9 +300,9 @@ def _rate_rows(result: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
         row("score", "Re-identification score", figures["chance"], "Share of all stays labelled rightly.", _three),
         row("members_found_rate", "Members found", named, "Chance: naming as many stays blindly.", _percent,
-            f" ({figures['members_found']:,} of {figures['members']:,})"),
+            f"{figures['members_found']:,} of {figures['members']:,}"),
         row("false_alarm_rate", "Non-members wrongly named", named, "The false alarms.", _percent,
-            f" ({figures['false_alarms']:,} of {figures['non_members']:,})"),
+            f"{figures['false_alarms']:,} of {figures['non_members']:,}"),
         row("advantage", "Advantage", 0, "Members found minus non-members wrongly named, as shares.", _three),
         row("auroc", "AUROC", 0.5, "How often a member is scored above a non-member." + no_scores, _three),
         row("tpr_at_1_percent_fpr", "Members found at 1 % false positives", 0.01,
@@ -311,21 +376,9 @@ def _ahead_plot(utility: Mapping[str, Any]) -> Markup | None:
     return plots.errors_plot("ahead", title, rows[: _ERRORS_SHOWN + 1], "RMSE", None)
 
 
-def _distances(arrays: ReportArrays) -> dict[str, Any] | None:
-    """The plot of distances and what they give away without any seeker."""
-    members, non_members = (d[np.isfinite(d)] for d in (arrays.member_distances, arrays.non_member_distances))
-    if not len(members) or not len(non_members):
-        return None
-    is_member = np.arange(len(members) + len(non_members)) < len(members)
-    area, interval = statistics.auroc(is_member, -np.concatenate([members, non_members]))
-    return {
-        "plot": plots.distances_plot(members, non_members),
-        "auroc": _three(area),
-        "interval": f"{_three(interval[0])} to {_three(interval[1])}",
-        "leaks": not _holds(interval, 0.5),
-        "copies": int((members == 0).sum()),
-        "members": len(members),
-    }
+def _distances_plot(arrays: ReportArrays) -> Markup | None:
+    members, non_members = _finite_distances(arrays)
+    return plots.distances_plot(members, non_members) if len(members) and len(non_members) else None
 
 
 def _roc_plot(result: Mapping[str, Any], arrays: ReportArrays) -> Markup | None:
@@ -386,6 +439,10 @@ def _sentence(clause: str) -> str:
 
 def _three(value: float) -> str:
     return f"{value:.3f}"
+
+
+def _moment(created: str) -> str:
+    return created.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _percent(rate: float) -> str:
