@@ -100,10 +100,10 @@ class Rate:
     chance: float
 
 
-def short(name: str) -> str:
-    """A feature's name on one line, at most `NAME_LENGTH` characters long."""
+def short(name: str, length: int = NAME_LENGTH) -> str:
+    """A feature's name on one line, its middle left out beyond `length` characters."""
     name = " ".join("".join(c if c.isprintable() else " " for c in name).split())
-    return name if len(name) <= NAME_LENGTH else name[: NAME_LENGTH - 1] + "…"
+    return name if len(name) <= length else f"{name[: length // 2 - 1]}…{name[-(length // 2) :]}"
 
 
 def _styled(draw: Callable[..., Markup]) -> Callable[..., Markup]:
@@ -229,7 +229,9 @@ def stay_plot(
             seen = np.isfinite(time) & np.isfinite(values)
             order = np.argsort(time[seen], kind="stable")
             axes.plot(time[seen][order], values[seen][order], **line | {"markersize": 3.5, "linewidth": 1.4})
-        axes.text(0, 1.04, short(name), transform=axes.transAxes, va="bottom", color=_INK, fontweight="bold")
+        axes.text(
+            0, 1.04, short(name, 2 * NAME_LENGTH), transform=axes.transAxes, va="bottom", color=_INK, fontweight="bold"
+        )
         axes.grid(axis="y")
         axes.yaxis.set_major_locator(MaxNLocator(3))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -350,8 +352,10 @@ def marginal_plot(index: int, name: str, edges: FloatArray, original: FloatArray
     axes.set_ylim(bottom=0)
     axes.yaxis.set_visible(False)
     axes.spines["left"].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(3, prune="both"))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    margin = 0.12 * (edges[-1] - edges[0])  # a label nearer to the edge would be cut off
+    ticks = MaxNLocator(3).tick_values(edges[0] + margin, edges[-1] - margin)
+    ticks = [tick for tick in ticks if edges[0] + margin <= tick <= edges[-1] - margin]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     return _svg(figure, f"marginal-{index}", short(name), "Distribution in the original and the generated data")
 
 

@@ -231,18 +231,18 @@ def _distance_clause(result: Mapping[str, Any]) -> str:
         return ""
     low, high = distance["auroc_ci95"]
     clause = (
-        "no attack is needed to see a leak: nearness to the generated data tells members from non-members with an "
-        f"AUROC of {distance['auroc']:.3f} ({low:.3f} to {high:.3f}; chance 0.500)"
+        "mere nearness to the generated data tells members from non-members, which is a leak: "
+        f"AUROC {distance['auroc']:.3f} ({low:.3f} to {high:.3f}; chance 0.500)"
     )
     return clause + (f", and {_unchanged(distance)}" if distance["members_unchanged"] else "")
 
 
 def _unchanged(distance: Mapping[str, Any]) -> str:
-    copies, coincidences = distance["members_unchanged"], distance["non_members_unchanged"]
-    return (
-        f"{copies:,} of {distance['members']:,} members and {coincidences:,} of {distance['non_members']:,} non-members "
-        "measured were generated all but unchanged"
+    members, others = (
+        f"{distance[f'{group}_unchanged']:,} of {distance[group]:,} {group.replace('_', '-')}"
+        for group in ("members", "non_members")
     )
+    return f"{members} and {others} measured were generated all but unchanged"
 
 
 def _utility_clause(result: Mapping[str, Any]) -> str:
