@@ -298,7 +298,7 @@ def roc_plot(fpr: FloatArray, tpr: FloatArray, tpr_at_1_percent: float, non_memb
     low = max(min(1 / non_members, 0.003), 1e-4)
     # The curve is a step function: at each drawn rate, the best threshold within it.
     drawn_fpr = np.geomspace(low, 1, 400)
-    drawn_tpr = np.maximum.accumulate(tpr)[np.searchsorted(fpr, drawn_fpr * (1 + 1e-12), side="right") - 1]
+    drawn_tpr = tpr[np.searchsorted(fpr, drawn_fpr * (1 + 1e-12), side="right") - 1]
     axes.plot([low, 1], [low, 1], **_CHANCE_LINE)
     axes.plot([0.01, 0.01], [low, 1], color=_MUTED, linestyle=(0, (1, 2)), linewidth=1.2)
     axes.plot(drawn_fpr, np.maximum(drawn_tpr, low), color=_MEMBER)
@@ -326,7 +326,7 @@ def roc_plot(fpr: FloatArray, tpr: FloatArray, tpr_at_1_percent: float, non_memb
         Line2D([], [], **_CHANCE_LINE, label="chance"),
     )
     described = f"At 1 % false positives {100 * tpr_at_1_percent:.1f} % of members are found; chance finds 1 %"
-    return _svg(figure, "roc", "ROC curve of seeker's scores", described)
+    return _svg(figure, "roc", "ROC curve of the seeker's scores", described)
 
 
 @_styled
