@@ -38,11 +38,13 @@ MAX_ARCHIVE_BYTES = 1 << 29  # unpacked; set-a has 33 MB
 _SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
 _RECORD_NAME = re.compile(r"[0-9]+\.txt")
 _HEADER = re.compile(rb"Time,Parameter,Value\n")
-_RECORD_ID = re.compile(rb"00:00,RecordID,([0-9]{1,18})\n")
+_RECORD_ID = re.compile(rb"00:00,RecordID,([0-9]{1,9})\n")
 # Readers of sets b and c report lines without a parameter's name; they measure nothing and are left out.
 _LINES = re.compile(
     rb"(?:[0-9]{2}:[0-5][0-9],(?:[A-Za-z0-9]+,-?[0-9]{1,9}(?:\.[0-9]{0,9})?(?:[eE][-+]?[0-9]{1,2})?|,[^,\n]*)\n)*"
 )
+
+_MINUTES = 100 * 60  # a clock reads 00:00 to 99:59; one integer, stay * _MINUTES + minute, orders the rows
 
 _Record = tuple[str, bytes]  # where it lies, for error messages; what it holds
 
@@ -97,33 +99,41 @@ def read(paths: Sequence[Path]) -> polars.DataFrame:
         quote_char=None,
     )
     lines_per_record = np.array([body.count(b"\n") for body in bodies])
-    lines = lines.with_columns(polars.Series("record", np.repeat(np.arange(len(bodies)), lines_per_record)))
-    lines = lines.filter(polars.col("parameter").is_not_null())
+    record = polars.Series("record", np.repeat(np.arange(len(bodies)), lines_per_record))
+    lines = lines.with_columns(record).filter(polars.col("parameter").is_not_null())
     unknown = lines.filter(~polars.col("parameter").is_in([*FEATURES, *DESCRIPTORS]))
     if not unknown.is_empty():
-        record, parameter = unknown.row(0, named=True)["record"], unknown["parameter"][0]
-        raise UserError(f"{sources[record]}: unknown parameter '{parameter[:40]}'; is this PhysioNet 2012?")
+        source, parameter = sources[unknown["record"][0]], unknown["parameter"][0]
+        raise UserError(f"{source}: unknown parameter '{parameter[:40]}'; is this PhysioNet 2012?")
+    return _table(lines, np.array(identities))
 
-    hour, minute = (polars.col("clock").str.slice(at, 2).cast(polars.Float64) for at in (0, 3))
-    value = polars.col("value").cast(polars.Float64)
-    table = (
-        lines.lazy()
-        .select(
-            polars.lit(polars.Series(identities)).gather(polars.col("record")).alias("admissionid"),
-            (hour + minute / 60).alias("time"),
-            "parameter",
-            polars.when(value != MISSING).then(value).alias("value"),
-        )
-        .pivot(
-            on="parameter",
-            on_columns=list(FEATURES),
-            index=["admissionid", "time"],
-            values="value",
-            aggregate_function="mean",
-        )
-        .sort("admissionid", "time")
+
+def tables(paths: Sequence[Path]) -> Iterator[polars.DataFrame]:
+    """Yield what `read` returns, once: the form `scoring.longitudinal.write_csv` takes."""
+    yield read(paths)
+
+
+def _table(lines: polars.DataFrame, identities: np.ndarray) -> polars.DataFrame:
+    """Turn one line per value (record, clock, parameter, value) into one row per (stay, minute)."""
+    hour, minute = (polars.col("clock").str.slice(at, 2).cast(polars.Int64) for at in (0, 3))
+    minutes = lines.select(hour * 60 + minute).to_series().to_numpy()
+    rows, row = np.unique(identities[lines["record"]] * _MINUTES + minutes, return_inverse=True)
+
+    # Sums and counts of every cell at once: six times as fast as a pivot (set-a: 0.5 s instead of 3).
+    column = lines["parameter"].replace_strict(FEATURES, range(len(FEATURES)), default=None, return_dtype=polars.Int64)
+    values = lines["value"].cast(polars.Float64)
+    measured = (column.is_not_null() & (values != MISSING)).to_numpy()
+    cell = row[measured] * len(FEATURES) + column.filter(measured).to_numpy()
+    cells = len(rows) * len(FEATURES)
+    sums = np.bincount(cell, weights=values.filter(measured).to_numpy(), minlength=cells)
+    counts = np.bincount(cell, minlength=cells)
+    with np.errstate(invalid="ignore"):
+        means = (sums / counts).reshape(len(rows), len(FEATURES))  # 0 / 0, a cell without a value, is NaN
+
+    table = polars.from_numpy(means, schema=list(FEATURES)).fill_nan(None)
+    return table.insert_column(0, polars.Series("admissionid", rows // _MINUTES)).insert_column(
+        1, polars.Series("time", rows % _MINUTES // 60 + rows % _MINUTES % 60 / 60)
     )
-    return table.collect()
 
 
 def _parse(source: str, content: bytes) -> tuple[int, bytes]:
@@ -261,7 +271,9 @@ def _damage_is_a_user_error(path: Path) -> Iterator[None]:
 
 
 def _printable(name: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in name)[-80:]
+    if not name.isprintable():  # a terminal would obey control characters
+        name = "".join(character if character.isprintable() else "?" for character in name)
+    return name[-80:]
 
 
 def _refuse_kind(source: str) -> NoReturn:
