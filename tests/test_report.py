@@ -217,10 +217,11 @@ def test_copied_members_are_a_leak_whatever_the_seeker_found(write):
     result, arrays = simulated_match(shift=0.0)
     result["reidentification"] = with_score(100, 100, 200, 200)["reidentification"]
     assert not report.leaks(result)
-    copied = arrays.member_distances.copy()
+    copied = arrays.non_member_distances.copy()  # as near as the non-members, but for two exact copies
     copied[:2] = 0.0002
     arrays = dataclasses.replace(arrays, member_distances=copied, scores=None)
     result["distance"] = report.distance_figures(arrays)
+    assert result["distance"]["auroc_ci95"][0] < 0.5
     assert report.leaks(result)
     assert "2 of 150 members and 0 of 150 non-members measured were generated all but unchanged" in report.verdict(
         result

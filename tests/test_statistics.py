@@ -90,6 +90,13 @@ def test_tpr_at_fpr_is_the_best_point_of_the_roc_curve_within_the_limit():
             assert 0 <= low <= value <= high <= 1
 
 
+def test_a_limit_that_is_a_whole_number_of_non_members_allows_all_of_them():
+    # 0.29 of 100 non-members is 29, although 0.29 * 100 is 28.999999999999996.
+    labels, scores = np.arange(101) == 0, np.concatenate([[70.5], np.arange(100)])
+    assert statistics.tpr_at_fpr(labels, scores, 0.29)[0] == 1
+    assert statistics.tpr_at_fpr(labels, scores, 0.28)[0] == 0
+
+
 def test_members_tied_with_the_non_members_that_exceed_the_limit_are_not_found():
     labels = np.arange(400) < 200
     scores = np.where(labels, 1.0, 0.0)
