@@ -14,7 +14,8 @@ EXIT_INTERRUPTED = 130
 def quiet_libraries() -> None:
     """Keep the libraries' own chatter from the user; must run before TensorFlow is imported."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # Switched on, oneDNN announces itself on every import and rounds differently from processor to processor.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
 

@@ -78,7 +78,7 @@ def _warnings(frame: polars.DataFrame) -> Iterator[str]:
     duplicates = frame.height - frame.select("admissionid", "time").n_unique()
     if duplicates:
         yield f"{duplicates} duplicate (stay, time) rows; all were kept"
-    without_time = frame["time"].is_null().sum() + frame["time"].is_nan().sum()
+    without_time = int((frame["time"].is_null() | frame["time"].is_nan()).sum())
     if without_time:
         yield f"{without_time} rows have no time"
 

@@ -26,7 +26,7 @@ from utils.data_preprocess import preprocess_imputed
 from utils.data_utils import data_division
 from utils.errors import UserError
 from utils.misc import tf115_found
-from utils.solutions import load_generated_data
+from utils.solutions import UNREADABLE_NPZ, load_generated_data
 
 VERSION = "0.1.0"
 RMSE_THRESHOLD = 5.0  # the contract's: generated RMSE at most this multiple of the original's
@@ -204,7 +204,7 @@ def _load_generated(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.
         raise UserError(f"generated data not found: {path}")
     try:
         generated, mask = load_generated_data(path)
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except UNREADABLE_NPZ as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
             f"{path} is not an .npz with generated_data and padding_mask (plain arrays, no pickles): {reason}"

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import sys
+import tempfile
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,7 @@ def load_player(player: Player) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise UserError(_failure(player, "could not be imported", error)) from error
+        raise UserError(_failure(player, "could not be imported:", error)) from error
     if not callable(getattr(module, player.role, None)):
         raise UserError(
             f"{player.role} '{player.name}': {player.source.name} has no function {player.role}(input_dict)"
@@ -96,7 +97,7 @@ def load_player(player: Player) -> ModuleType:
 
 
 def play(player: Player, input_dict: dict[str, Any], parameters: str | None) -> tuple[Any, dict[str, Any]]:
-    """Run a player on its input.
+    """Run a player on its input: a `.py` file in this process, a folder or zip in a sandbox with its own `utils/`.
 
     Parameters
     ----------
@@ -118,6 +119,8 @@ def play(player: Player, input_dict: dict[str, Any], parameters: str | None) -> 
     UserError
         Where it cannot be imported, has no such parameter, or raises.
     """
+    if player.source.suffix != ".py":
+        return _play_sandboxed(player, input_dict, parameters)
     module = load_player(player)
     block = parse_parameters(module, parameters) if parameters else None
     fix_all_random_seeds(input_dict["seed"])
@@ -131,6 +134,29 @@ def play(player: Player, input_dict: dict[str, Any], parameters: str | None) -> 
     if block is None and dataclasses.is_dataclass(getattr(module, "Parameters", None)):
         block = module.Parameters()
     return output, dataclasses.asdict(block) if block is not None else {}
+
+
+def _play_sandboxed(player: Player, input_dict: dict[str, Any], parameters: str | None) -> tuple[Any, dict[str, Any]]:
+    from scoring.sandbox import ProcessSandbox
+    from scoring.submission import take_in
+
+    sandbox = ProcessSandbox()
+    print(f"notice: {sandbox.notice}")
+    arrays = {name: value for name, value in input_dict.items() if name != "seed"}
+    with tempfile.TemporaryDirectory() as folder:
+        submission = take_in(player.source, Path(folder) / "submission", player.role)
+        outcome = sandbox.run(submission.folder, player.role, arrays, input_dict["seed"], parameters=parameters)
+    if outcome.status != "ok":
+        # Whoever runs main.py owns the data; the traceback is shown to them whole, under --debug.
+        error = RuntimeError(f"{outcome.submitter_log}\n{outcome.stderr}".strip())
+        raise UserError(f"{player.role} '{player.name}' {outcome.reason}; --debug shows more") from error
+    outputs = outcome.outputs
+    used = {"given": parameters} if parameters else {}
+    if player.role == "seeker":
+        return (outputs["labels"], outputs["scores"]), used
+    if outputs.get("rescore"):
+        return RESCORE[0], used
+    return (outputs["generated_data"], outputs["padding_mask"], outputs["eval_seeds"]), used
 
 
 def _failure(player: Player, what: str, error: BaseException) -> str:

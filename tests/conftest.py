@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
@@ -33,7 +34,7 @@ def make_stays(
     return data, mask
 
 
-def write_csv(path: Path, rng: np.random.Generator, stays: int = 12, features: int = 3, first_id: int = 100) -> Path:
+def write_csv(path: Path, rng: np.random.Generator, stays: int = 12, features: int = 5, first_id: int = 100) -> Path:
     """A longitudinal CSV of `stays` stays with 2 to 6 rows each and a few missing values."""
     lines = ["admissionid,time," + ",".join(f"f{i}" for i in range(1, features + 1))]
     for stay in range(first_id, first_id + stays):

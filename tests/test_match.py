@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import textwrap
+import zipfile
 
 import numpy as np
 import pytest
@@ -40,8 +42,8 @@ def test_a_match_leaves_the_2020_outputs_and_a_report(run_main, csv, tmp_path):
     written = {str(path) for path in snapshot(tmp_path / "out")}
     assert written == {"hider/data.npz", "seeker/data.npz", "report.html", "report.json"}
     with np.load(tmp_path / "out/hider/data.npz", allow_pickle=False) as arrays:
-        assert arrays["generated_data"].shape == (6, 100, 4)
-        assert arrays["padding_mask"].shape == (6, 100, 4)
+        assert arrays["generated_data"].shape == (6, 100, 6)
+        assert arrays["padding_mask"].shape == (6, 100, 6)
     with np.load(tmp_path / "out/seeker/data.npz", allow_pickle=False) as arrays:
         assert arrays["reidentified_data"].shape == (12,)
     assert "playing addnoise" in out
@@ -76,9 +78,9 @@ def test_the_hider_sees_the_training_half_raw_and_the_seeker_everything(run_main
         import numpy as np
         def hider(input_dict):
             assert sorted(input_dict) == ["data", "padding_mask", "seed"] and input_dict["seed"] == 5
-            assert input_dict["data"].shape == (3, 100, 4) and np.isnan(input_dict["data"]).any()
+            assert input_dict["data"].shape == (3, 100, 6) and np.isnan(input_dict["data"]).any()
             assert (input_dict["data"][input_dict["padding_mask"]] == -1).all()
-            return np.zeros((3, 100, 4))
+            return np.zeros((3, 100, 6))
         """,
     )
     seeker = player(
@@ -89,7 +91,7 @@ def test_the_hider_sees_the_training_half_raw_and_the_seeker_everything(run_main
             assert sorted(input_dict) == ["enlarged_data", "enlarged_data_padding_mask", "generated_data",
                                           "generated_data_padding_mask", "seed"]
             assert input_dict["generated_data_padding_mask"] is None
-            assert input_dict["enlarged_data"].shape == (10, 100, 4)
+            assert input_dict["enlarged_data"].shape == (10, 100, 6)
             return [0] * 10
         """,
     )
@@ -185,9 +187,9 @@ def test_duplicate_rows_are_kept_and_told(run_main, tmp_path, rng):
 
 
 def test_a_constant_and_an_all_missing_feature_work(run_main, tmp_path):
-    rows = [f"{stay},{hour},5,,{stay + hour}" for stay in range(8) for hour in range(3)]
+    rows = [f"{stay},{hour},5,,{stay + hour},1,2" for stay in range(8) for hour in range(3)]
     csv = tmp_path / "stays.csv"
-    csv.write_text("admissionid,time,constant,missing,value\n" + "\n".join(rows) + "\n")
+    csv.write_text("admissionid,time,constant,missing,value,a,b\n" + "\n".join(rows) + "\n")
     assert run_main("-d", csv, *QUICK)[::2] == (0, "")
 
 
@@ -198,8 +200,8 @@ def test_a_constant_and_an_all_missing_feature_work(run_main, tmp_path):
         (("-t", "0"), "--train_frac must lie between 0 and 1"),
         (("-t", "1.5"), "--train_frac must lie between 0 and 1"),
         (("-t", "0.01"), "leaves no stay on one side"),
-        (("-f", "9"), "the data have only 4 features"),
-        (("--features", "1,7"), "--features 7: the data have features 0 to 3"),
+        (("-f", "9"), "the data have only 6 features"),
+        (("--features", "1,7"), "--features 7: the data have features 0 to 5"),
         (("--features", "one"), "--features"),
         (("-m", "0"), "--max_seq_len must be at least 1"),
         (("--hider", "nosuch"), "unknown hider 'nosuch'; known are addnoise"),
@@ -255,6 +257,40 @@ def test_debug_shows_the_traceback(run_main, csv, tmp_path):
     with pytest.raises(Exception, match="ZeroDivisionError") as caught:
         run_main("-d", csv, "--hider", bad, "--debug", *QUICK)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_folder_or_zip_is_played_with_its_own_utils(run_main, csv, tmp_path):
+    folder = tmp_path / "submission"
+    (folder / "utils").mkdir(parents=True)
+    (folder / "utils" / "__init__.py").write_text("")
+    (folder / "utils" / "own.py").write_text("FILL = 7.0\n")
+    player(
+        folder,
+        "hider.py",
+        """
+        from utils.own import FILL
+        def hider(input_dict):
+            return input_dict["data"] * 0 + FILL, input_dict["padding_mask"]
+        """,
+    )
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", folder)
+    for source in (folder, archive):
+        code, out, err = run_main("-d", csv, "--hider", source, *QUICK)
+        assert (code, err) == (0, "")
+        assert "no security boundary" in out
+        with np.load(tmp_path / "output/hider/data.npz") as arrays:
+            values = arrays["generated_data"][~arrays["padding_mask"]]
+        assert np.unique(values[~np.isnan(values)]).tolist() == [7.0]
+
+
+def test_a_zip_that_fails_is_named_with_the_reason(run_main, csv, tmp_path):
+    player(tmp_path, "hider.py", "def hider(input_dict): raise ValueError('patient 7')\n")
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.write(tmp_path / "hider.py", "hider.py")
+    code, _, err = run_main("-d", csv, "--hider", tmp_path / "packed.zip", *QUICK)
+    assert code == 2
+    assert "hider 'packed'" in err
+    assert "patient 7" not in err
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken"])

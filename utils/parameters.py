@@ -24,7 +24,7 @@ def parse_parameters(module: ModuleType, text: str) -> Any:
         Where the method has no parameters, or none of that name, or a value is not of the field's type.
     """
     cls = getattr(module, "Parameters", None)
-    if cls is None or not dataclasses.is_dataclass(cls):
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         raise UserError(f"{module.__name__} takes no parameters (it has no dataclass Parameters)")
     parameters: Any = cls()
     changes: dict[str, Any] = {}

@@ -1,6 +1,7 @@
 """Reading, checking and judging what a submission returns, under the 2020 names."""
 
 import os
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from utils.data_preprocess import load_and_reshape
 from utils.data_utils import data_division
 
 RESCORE = ("rescore", "reevaluate")
+UNREADABLE_NPZ = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)  # what np.load raises on bad files
 
 
 def load_data(
@@ -64,7 +66,7 @@ def load_generated_data(data_path: str | Path) -> tuple[np.ndarray, np.ndarray |
 
     Raises
     ------
-    OSError, ValueError, KeyError
+    UNREADABLE_NPZ
         Where the file is missing, no `.npz`, holds pickled objects, or lacks an array.
     """
     with np.load(data_path, allow_pickle=False) as arrays:
@@ -138,7 +140,7 @@ def _hider_problem(
 ) -> str | None:
     try:
         generated, mask = load_generated_data(folder / "data.npz")
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE_NPZ as error:
         return f"its generated data cannot be loaded: {error}"
     if generated.shape != tuple(data_shape):
         return f"its generated data has shape {generated.shape}, expected {tuple(data_shape)}"
@@ -177,7 +179,7 @@ def validate_seeker_output(
         if predicted.shape in ((count,), (count, 1), (1, count)):
             return predicted.reshape(count)
         problem = f"returned labels of shape {predicted.shape}, expected ({count},)"
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE_NPZ as error:
         problem = f"its labels cannot be loaded: {error}"
     if raise_exception:
         raise RuntimeError(f"seeker '{seeker}' {problem}")
