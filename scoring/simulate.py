@@ -10,8 +10,9 @@ Every feature j of patient i at time t is, on a standard scale,
 
 with OWN**2 + STATE**2 + NOISE**2 = 1, mapped to the feature's unit, clipped to its physiological range and rounded to
 the precision it is charted with. The states (severity, circulation, respiration, inflammation) are a patient's level,
-a drift over the stay and slow oscillations with random periods. The numbers are chosen by hand to look like an ICU;
-no patient's data went into them.
+a drift over the stay and slow oscillations with random periods. The numbers are chosen by hand to look like an ICU.
+OWN, STATE and NOISE put about 0.6 of a feature's variance between patients, the median over 13 features of PhysioNet
+2012 set-a; there it runs from 0.16 (glucose) to 0.95 (creatinine), here it is much the same for all.
 
 One seed gives one file: each block of stays has its own PCG64 stream, so a stay does not depend on how many follow it,
 and rounding hides what processors' arithmetic differs in (the last bit). NumPy may change a distribution's stream
@@ -28,7 +29,7 @@ from tqdm import tqdm
 from utils.errors import UserError
 
 STATES = ("severity", "circulation", "respiration", "inflammation")
-OWN, STATE, NOISE = 0.60, 0.70, 0.39  # their squares sum to 1
+OWN, STATE, NOISE = 0.50, 0.65, 0.57  # their squares sum to 1
 MEAN_ROWS = 55  # of a stay of average severity; lengths are geometric: discharge comes at any time
 MAX_ROWS = 400
 MEAN_GAP = 1.1  # hours between rows at average severity
