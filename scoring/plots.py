@@ -228,7 +228,8 @@ def stay_plot(
         ):
             seen = np.isfinite(time) & np.isfinite(values)
             order = np.argsort(time[seen], kind="stable")
-            axes.plot(time[seen][order], values[seen][order], **line | {"markersize": 3.5, "linewidth": 1.4})
+            size = 3.5 if seen.sum() <= 40 else 2.2  # px; a long series would be all marks
+            axes.plot(time[seen][order], values[seen][order], **line | {"markersize": size, "linewidth": 1.2})
         axes.text(
             0, 1.04, short(name, 2 * NAME_LENGTH), transform=axes.transAxes, va="bottom", color=_INK, fontweight="bold"
         )
