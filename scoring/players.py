@@ -164,7 +164,7 @@ def _failure(player: Player, what: str, error: BaseException) -> str:
     where = f" ({player.source.name}, line {frames[-1].lineno})" if frames else ""
     message = " ".join(str(error).split())[:200]
     return (
-        f"{player.role} '{player.name}' {what}: {type(error).__name__}: {message}{where}; --debug shows the traceback"
+        f"{player.role} '{player.name}' {what} {type(error).__name__}: {message}{where}; --debug shows the traceback"
     )
 
 
