@@ -1,0 +1,34 @@
+"""Progress bars that suit a terminal and a log file."""
+
+import sys
+from typing import Any
+
+from tqdm import tqdm
+
+LOG_INTERVAL = 30.0  # seconds between lines where nobody is watching
+
+
+def progress_bar(total: int, description: str, unit: str, show: bool = True) -> Any:
+    """Return a `tqdm` bar on standard error; in a log file it writes a line every 30 s and at the end.
+
+    Parameters
+    ----------
+    total : int
+        Steps in all.
+    description, unit : str
+        What is done, and what one step is called.
+    show : bool
+        Whether to show it at all.
+    """
+    watched = sys.stderr.isatty()
+    return tqdm(
+        total=total,
+        desc=description,
+        unit=unit,
+        disable=not show,
+        ascii=not watched,
+        dynamic_ncols=watched,
+        mininterval=0.2 if watched else LOG_INTERVAL,
+        maxinterval=10.0 if watched else LOG_INTERVAL,
+        leave=True,
+    )
