@@ -6,6 +6,7 @@ select what to read (the stay's identity is the RecordID inside), and sizes are 
 """
 
 import contextlib
+import errno
 import gzip
 import itertools
 import os
@@ -268,6 +269,10 @@ def _damage_is_a_user_error(path: Path) -> Iterator[None]:
         yield
     except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile, tarfile.TarError, NotImplementedError) as error:
         raise UserError(f"{path} is damaged or no .tar.gz or .zip archive ({error}); download it again") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise UserError(f"{path} is damaged (it points outside itself); download it again") from error
 
 
 def _printable(name: str) -> str:

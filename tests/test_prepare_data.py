@@ -14,7 +14,7 @@ import pytest
 from conftest import SHARED_DATA
 
 import prepare_data
-from scoring import physionet
+from scoring import longitudinal, physionet
 from utils.data_preprocess import load_and_reshape, read_longitudinal_csv, reshape_longitudinal
 from utils.errors import UserError
 
@@ -164,17 +164,15 @@ def test_a_csv_is_not_taken_for_physionet(tmp_path):
 
 
 @pytest.mark.skipif(not SET_A.is_file(), reason=f"PhysioNet 2012 set-a is not at {SET_A}")
-def test_set_a_is_what_the_2020_kit_loads(tmp_path, prepare):
-    code, out, _ = prepare("physionet2012", SET_A, "-o", tmp_path / "a.csv")
-    assert code == 0
-    assert "4,000 stays, 292,178 rows, 37 features" in out
+def test_set_a_is_what_the_2020_kit_loads(tmp_path):
+    table = physionet.read([SET_A])
+    assert "4,000 stays, 292,178 rows, 37 features" in longitudinal.write_csv([table], tmp_path / "a.csv")
     data, mask = load_and_reshape(tmp_path / "a.csv", 100)
     assert data.shape == (4000, 100, 38)
     assert np.isnan(data).sum() == 8_920_918
     assert mask.sum() == 4_380_412
     assert f"{np.nansum(data):.3f}" == "124167389.052"
-    direct, _ = reshape_longitudinal(physionet.read([SET_A]), 100)
-    np.testing.assert_array_equal(direct, data)  # the CSV keeps every bit
+    np.testing.assert_array_equal(reshape_longitudinal(table, 100)[0], data)  # the CSV keeps every bit
 
 
 # --------------------------------------------------------------------------------------------- bad records
@@ -296,6 +294,13 @@ def test_a_damaged_archive_is_said_to_be_damaged(tmp_path, name, damage):
     path.write_bytes(content)
     said = refused([path])
     assert "damaged" in said or "expected" in said
+
+
+def test_a_zip_whose_index_points_outside_it_is_said_to_be_damaged(tmp_path):
+    path = make_zip(tmp_path / "s.zip", TWO_STAYS)
+    content = path.read_bytes()
+    path.write_bytes(content[:-6] + b"\xff\xff\xff\x00" + content[-2:])  # the end record's offset of the index
+    assert "damaged" in refused([path])
 
 
 def test_what_is_no_archive_or_holds_no_records_or_is_missing_is_said(tmp_path):
