@@ -1,5 +1,6 @@
 """What the command-line tools share: one-line errors, exit codes, quiet libraries."""
 
+import logging
 import os
 import sys
 import warnings
@@ -16,6 +17,7 @@ def quiet_libraries() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Switched on, oneDNN announces itself on every import and rounds differently from processor to processor.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # its font cache, on a fresh machine
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
 

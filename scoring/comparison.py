@@ -3,7 +3,7 @@
 import numpy as np
 
 from scoring.report import ReportArrays
-from utils.data_preprocess import preprocess_imputed
+from utils.data_preprocess import FeatureStatistics, preprocess_imputed
 from utils.distances import nearest_neighbours
 
 SAMPLED_STAYS = 2000  # of members and of non-members: enough for a smooth curve, and the cost stays bounded
@@ -36,8 +36,10 @@ def compare(
     sampled_members = rng.permutation(members)[:SAMPLED_STAYS]
     sampled_others = rng.permutation(others)[:SAMPLED_STAYS]
     sample = np.concatenate([sampled_members, sampled_others])
-    scaled = preprocess_imputed(data[sample], padding_mask[sample])[:, :, 1:]
-    references = preprocess_imputed(generated, generated_mask)[:, :, 1:]
+    # One scale for both, the enlarged data's: a copy of a stay must lie at distance 0.
+    scale = FeatureStatistics(data, padding_mask)
+    scaled = preprocess_imputed(data[sample], padding_mask[sample], statistics=scale)[:, :, 1:]
+    references = preprocess_imputed(generated, generated_mask, statistics=scale)[:, :, 1:]
     distances = nearest_neighbours(scaled, references)[0] / np.sqrt(max(1, scaled[0].size))
 
     shown = int(np.argmin(padding_mask[members, :, 0].sum(axis=1)))  # the longest series: most to see

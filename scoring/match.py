@@ -20,7 +20,7 @@ import numpy as np
 from scoring import data as data_sets
 from scoring.comparison import compare
 from scoring.players import Player, check_generated, check_labels, find_player, play
-from scoring.report import verdict, write_report
+from scoring.report import distance_figures, verdict, write_report
 from scoring.statistics import reidentification
 from utils.data_preprocess import preprocess_imputed
 from utils.data_utils import data_division
@@ -156,6 +156,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
             "warnings": warnings,
             "seconds": clock.seconds(),
         }
+        result["distance"] = distance_figures(arrays)
         result["verdict"] = verdict(result)
         report = json.dumps(_json(result), indent=1, allow_nan=False)
         (folder / "report.json").write_text(report + "\n", encoding="utf-8")

@@ -58,6 +58,8 @@ def test_a_hider_that_hides_nothing_is_found_out(run_main, csv, tmp_path):
     assert report["reidentification"]["score"] == 1.0
     assert report["reidentification"]["members_found"] == report["data"]["members"] == 6
     assert report["hider"]["name"] == "leak"
+    assert report["distance"]["members_unchanged"] == 6
+    assert report["distance"]["non_members_unchanged"] == 0
 
 
 def test_hider_py_and_seeker_py_beside_main_are_played_as_in_2020(run_main, csv, tmp_path):

@@ -186,7 +186,7 @@ def preprocess_data(data: np.ndarray, padding_mask: np.ndarray | None) -> tuple[
         Imputed (backward, forward, median, 0), then min-max scaled.
         In both, feature 0 is the time since the stay's first time point, in the input's unit, and padding is -1.
     """
-    data, statistics = np.asarray(data), _FeatureStatistics(data, padding_mask)
+    data, statistics = np.asarray(data), FeatureStatistics(data, padding_mask)
     processed, imputed = np.empty(data.shape), np.empty(data.shape)
     for block in _blocks(data):
         raw, mask = _unpadded(data, padding_mask, block)
@@ -199,12 +199,25 @@ def preprocess_data(data: np.ndarray, padding_mask: np.ndarray | None) -> tuple[
     return processed, imputed
 
 
-def preprocess_imputed(data: np.ndarray, padding_mask: np.ndarray | None, dtype: Any = np.float32) -> np.ndarray:
+def preprocess_imputed(
+    data: np.ndarray,
+    padding_mask: np.ndarray | None,
+    dtype: Any = np.float32,
+    statistics: FeatureStatistics | None = None,
+) -> np.ndarray:
     """Return only the second array of `preprocess_data`, as `dtype`: a quarter of the memory in float32.
 
-    Parameters and the value are those of `preprocess_data`.
+    Parameters
+    ----------
+    data, padding_mask
+        As in `preprocess_data`.
+    dtype : dtype
+        Of the result.
+    statistics : FeatureStatistics, optional
+        Those of another data set, to impute and scale both alike; by default the data's own.
     """
-    data, statistics = np.asarray(data), _FeatureStatistics(data, padding_mask)
+    data = np.asarray(data)
+    statistics = statistics or FeatureStatistics(data, padding_mask)
     imputed = np.empty(data.shape, dtype)
     for block in _blocks(data):
         raw, mask = _unpadded(data, padding_mask, block)
@@ -218,14 +231,14 @@ def preprocess_imputed(data: np.ndarray, padding_mask: np.ndarray | None, dtype:
 
 def get_medians(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
     """Return each feature's median over unpadded, observed cells, shape [F]; NaN where a feature has none."""
-    return _FeatureStatistics(data, padding_mask).medians
+    return FeatureStatistics(data, padding_mask).medians
 
 
 def get_scaler(data: np.ndarray, padding_mask: np.ndarray | None) -> MinMaxScaler:
     """Return a `MinMaxScaler` to [0, 1] fitted on the unpadded, observed cells of `data` [N, T, F]."""
     from sklearn.preprocessing import MinMaxScaler
 
-    statistics = _FeatureStatistics(data, padding_mask)
+    statistics = FeatureStatistics(data, padding_mask)
     return MinMaxScaler().fit(np.stack([statistics.minimum, statistics.maximum]))
 
 
@@ -318,8 +331,14 @@ def to_3d(arr: np.ndarray, max_seq_len: int) -> np.ndarray:
     return np.reshape(arr, (-1, max_seq_len, arr.shape[1]))
 
 
-class _FeatureStatistics:
-    """Per feature over unpadded, observed cells: median, minimum, maximum, and the two scalings made from them."""
+class FeatureStatistics:
+    """Per feature over unpadded, observed cells: median, minimum, maximum, and the two scalings made from them.
+
+    Parameters
+    ----------
+    data : ndarray, shape [N, T, F]
+    padding_mask : ndarray of bool, shape [N, T, F], or None
+    """
 
     def __init__(self, data: np.ndarray, padding_mask: np.ndarray | None):
         flat = to_2d(np.asarray(data))
