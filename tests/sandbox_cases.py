@@ -201,7 +201,10 @@ class SandboxCases:
     def test_a_submission_that_leaves_early_has_no_answer(self, play):
         assert play("sys.exit(0)").status == "failed"
         assert play("os._exit(0)").status == "invalid_output"
-        assert play("os.kill(os.getpid(), 9)").status == "failed"
+        assert play("os.kill(os.getpid(), 9)").status in (
+            "failed",
+            "invalid_output",
+        )  # a container's first process lives
 
     @pytest.mark.parametrize(
         ("answer", "reason"),

@@ -31,7 +31,7 @@ class Limits:
     output : int
         Bytes of any one file that it writes, and of all it may write.
     log : int
-        Bytes kept of each of stdout and stderr.
+        Bytes kept of each of stdout and stderr, the last.
     gpus : bool
         Whether it may use the GPUs.
     """

@@ -21,11 +21,17 @@ def is_dead(owner: str) -> bool:
 
 
 def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")[:12]
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")[:12]
+    except OSError:  # no Linux: the process id alone has to do
+        return "unknown"
 
 
 def _namespace() -> str:
-    return str(os.stat("/proc/self/ns/pid").st_ino)
+    try:
+        return str(os.stat("/proc/self/ns/pid").st_ino)
+    except OSError:
+        return "unknown"
 
 
 def _start(pid: int) -> str:
@@ -34,5 +40,11 @@ def _start(pid: int) -> str:
         # The second field, the program's name, may hold spaces and brackets.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return ""
+        if _boot() != "unknown":
+            return ""
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return ""
+        return "unknown"
     return "" if fields[0] in "ZX" else fields[19]

@@ -176,7 +176,7 @@ def _search_path(python: str) -> str:
 
 
 def _guarded(settings: dict[str, Any], root: Path, log: int) -> tuple[dict[str, Any], str, str]:
-    """Run the guard to its end; return what it says and the first `log` bytes of stdout and of stderr."""
+    """Run the guard to its end; return what it says and the last `log` bytes of stdout and of stderr."""
     path = root / "settings.json"
     path.write_text(json.dumps(settings), encoding="utf-8")
     path.chmod(0o600)
@@ -192,7 +192,7 @@ def _guarded(settings: dict[str, Any], root: Path, log: int) -> tuple[dict[str, 
     readers = []
     for stream, buffer in zip((process.stdout, process.stderr), kept, strict=True):
         assert stream is not None
-        readers.append(threading.Thread(target=_keep_start, args=(stream, buffer, log), daemon=True))
+        readers.append(threading.Thread(target=_keep_end, args=(stream, buffer, log), daemon=True))
         readers[-1].start()
     try:
         process.wait()
@@ -208,11 +208,12 @@ def _guarded(settings: dict[str, Any], root: Path, log: int) -> tuple[dict[str, 
     return result, *(buffer.decode("utf-8", errors="replace") for buffer in kept)
 
 
-def _keep_start(stream: IO[bytes], buffer: bytearray, limit: int) -> None:
-    """Read a stream to its end, so that its writer never waits, and keep its first `limit` bytes."""
+def _keep_end(stream: IO[bytes], buffer: bytearray, limit: int) -> None:
+    """Read a stream to its end, so that its writer never waits, and keep its last `limit` bytes."""
     with stream:
         while chunk := stream.read1(1 << 16):  # type: ignore[attr-defined]
-            buffer += chunk[: limit - len(buffer)]
+            buffer += chunk
+            del buffer[:-limit]
 
 
 def _processes_of_this_user() -> int:

@@ -1,0 +1,244 @@
+"""The Docker sandbox: one container a run, with nothing of the host in it but the submission and its input."""
+
+import contextlib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import docker
+import numpy as np
+import requests
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
+
+from scoring.sandbox.exchange import Exchange, private_exchange, remove_leftovers
+from scoring.sandbox.interface import DEFAULT_LIMITS, Limits, Outcome
+from scoring.sandbox.leftovers import is_dead, this_process
+from scoring.sandbox.process import clean_environment
+from scoring.submission import Role
+from utils.errors import UserError
+
+DEFAULT_IMAGE = "localhost/hide-and-seek:cpu"  # built by dockerfiles/build.sh; no registry can answer for localhost
+LABEL = "hide-and-seek.owner"
+USER = "60600:60600"  # of no name, in no range that a system hands out, and mapped where the engine is rootless
+INSIDE = "/hide-and-seek"
+HOME = "/tmp"  # noqa: S108
+VOLUME_BYTES = 16 << 20
+ENGINE_SECONDS = 300
+API_VERSION = "1.41"  # of Docker 20.10, the oldest that is still in a Debian
+
+
+class DockerSandbox:
+    """Run submissions in containers of the Docker engine that `DOCKER_HOST` names, or this machine's own.
+
+    What holds a submission: no network; a read-only root, code and input; two files and a bounded tmpfs to write to,
+    without executables; an unprivileged user without capabilities or a way to new ones; the engine's seccomp profile;
+    bounds on memory (no swap), cores, processes, file size and time. It shares the kernel with the host: a flaw
+    there is not stopped. The engine must run on this machine, as folders of this machine are mounted.
+
+    Parameters
+    ----------
+    image : str
+        The image for submissions that name none: Python 3.6 or newer, as `python3`, with NumPy.
+    base : Path, optional
+        Where the private folders are made; the system's temporary folder by default.
+
+    Raises
+    ------
+    UserError
+        Where no engine answers, or the default image is not there.
+    """
+
+    name = "docker"
+    notice = ""
+
+    def __init__(self, image: str = DEFAULT_IMAGE, base: Path | None = None) -> None:
+        self.image = image
+        self.base = base or Path(tempfile.gettempdir())
+        with engine() as client:
+            try:
+                client.images.get(image)
+            except ImageNotFound as error:
+                raise UserError(f"there is no Docker image {image}; build it with dockerfiles/build.sh") from error
+            remove_leftovers(self.base)
+            for left in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
+                if is_dead(left.labels[LABEL]):
+                    _remove(left)
+
+    def run(
+        self,
+        submission: Path,
+        role: Role,
+        arrays: Mapping[str, np.ndarray | None],
+        seed: int,
+        limits: Limits = DEFAULT_LIMITS,
+        parameters: str | None = None,
+        image: str | None = None,
+    ) -> Outcome:
+        """As `Sandbox.run`."""
+        wanted = image or self.image
+        with engine() as client, private_exchange(self.base) as exchange:
+            try:
+                volumes = _volumes_of(client, wanted)
+            except DockerException:
+                return Outcome("failed", f"its image {wanted} cannot be had")
+            exchange.fill(submission, role, arrays, seed, parameters)
+            try:
+                container = client.containers.create(wanted, **_settings(exchange, limits, volumes))
+            except APIError as error:
+                raise UserError(f"the Docker engine made no container: {error.explanation}") from error
+            with _removed_after(container):
+                tails = _Tails(container, limits.log)
+                started = time.monotonic()
+                try:
+                    container.start()
+                except APIError:  # the image has no python3, say
+                    return Outcome("failed", f"its image {wanted} cannot be started")
+                exit_code = _wait(container, limits.seconds)
+                kept: dict[str, Any] = {"seconds": time.monotonic() - started, **tails.texts()}
+                if exit_code is None:
+                    return Outcome("timeout", "ran out of time", **kept)
+                container.reload()
+                if exit_code != 0 and container.attrs["State"]["OOMKilled"]:
+                    return Outcome("memory", "ran out of memory", **kept)
+                return exchange.outcome(exit_code, role, arrays, **kept)
+
+
+@contextlib.contextmanager
+def engine() -> Iterator[docker.DockerClient]:
+    """Connect to the engine; anew for each run, so that a sandbox can be sent to another process.
+
+    Raises
+    ------
+    UserError
+        Where none answers.
+    """
+    missing = "no Docker engine answers; start it, or use --sandbox process"
+    scheme, _, path = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").partition("://")
+    if scheme == "unix" and not Path(path).is_socket():  # the SDK would leave a socket open
+        raise UserError(missing)
+    try:
+        client = docker.from_env(timeout=ENGINE_SECONDS, version=API_VERSION)
+    except DockerException as error:
+        raise UserError(missing) from error
+    with contextlib.closing(client):
+        try:
+            client.ping()
+        except (DockerException, requests.exceptions.RequestException) as error:
+            raise UserError(missing) from error
+        yield client
+
+
+def _volumes_of(client: docker.DockerClient, image: str) -> list[str]:
+    """List the folders for which an image wants volumes; one that a submission names is pulled where it is missing.
+
+    Raises
+    ------
+    DockerException
+        Where the image cannot be had.
+    """
+    try:
+        found = client.images.get(image)
+    except ImageNotFound:
+        found = client.images.pull(image) if "@" in image else client.images.pull(*_name_and_tag(image))
+    return list((found.attrs["Config"] or {}).get("Volumes") or {})
+
+
+def _name_and_tag(image: str) -> tuple[str, str]:
+    name, colon, tag = image.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (image, "latest")
+
+
+def _settings(exchange: Exchange, limits: Limits, volumes: list[str]) -> dict[str, Any]:
+    output, error = (f"{INSIDE}/out/{path.name}" for path in (exchange.output, exchange.error))
+    places = {
+        f"{INSIDE}/runner.py": (exchange.runner, True),
+        f"{INSIDE}/submission": (exchange.submission, True),
+        f"{INSIDE}/in": (exchange.inputs, True),
+        # Two files, each bounded by `fsize`, in a folder that takes no third: that bounds what can be written.
+        output: (exchange.output, False),
+        error: (exchange.error, False),
+    }
+    safely = "noexec,nosuid,nodev"
+    # An image's own volumes would be folders of the host's disk without bound.
+    tmpfs = dict.fromkeys(volumes, f"size={VOLUME_BYTES},{safely}")
+    tmpfs[HOME] = f"size={limits.output},{safely},mode=1777"
+    return {
+        "entrypoint": ["python3", "-s", "-B", f"{INSIDE}/runner.py"],
+        "command": [f"{INSIDE}/submission", f"{INSIDE}/in", f"{INSIDE}/out"],
+        "environment": clean_environment(HOME, limits),
+        "labels": {LABEL: this_process()},
+        "hostname": "sandbox",
+        "network_mode": "none",
+        "ipc_mode": "private",
+        "read_only": True,
+        "mounts": [Mount(inside, str(path), type="bind", read_only=fixed) for inside, (path, fixed) in places.items()],
+        "tmpfs": tmpfs,
+        "user": USER,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "mem_limit": limits.memory,
+        "memswap_limit": limits.memory,
+        "nano_cpus": None if limits.cpus is None else int(limits.cpus * 1e9),
+        "pids_limit": limits.processes,
+        "ulimits": [
+            Ulimit(name="fsize", soft=limits.output, hard=limits.output),
+            Ulimit(name="core", soft=0, hard=0),
+        ],
+        "healthcheck": {"test": ["NONE"]},
+        "log_config": LogConfig(type="none"),
+        "device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])] if limits.gpus else None,
+    }
+
+
+def _wait(container: Any, seconds: float) -> int | None:
+    """Wait for a container's exit code; None where its time ran out first and it was killed."""
+    deadline = time.monotonic() + seconds
+    try:
+        return int(container.wait(timeout=seconds)["StatusCode"])
+    except (requests.exceptions.ReadTimeout, requests.exceptions.ConnectionError) as error:
+        if time.monotonic() < deadline:
+            raise UserError("the Docker engine went away during a run; start it and run this again") from error
+    with contextlib.suppress(APIError):  # it may have ended just now
+        container.kill()
+    return None
+
+
+class _Tails:
+    """Reads a container's stdout and stderr as they come and keeps their ends; the engine keeps no log of them."""
+
+    def __init__(self, container: Any, limit: int) -> None:
+        self.stream = container.attach(stdout=True, stderr=True, stream=True, demux=True)
+        self.limit = limit
+        self.tails = {"stdout": bytearray(), "stderr": bytearray()}
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        for chunks in self.stream:
+            for tail, chunk in zip(self.tails.values(), chunks, strict=True):
+                tail += chunk or b""
+                del tail[: -self.limit]
+
+    def texts(self) -> dict[str, str]:
+        """Give the ends, once the container has ended."""
+        self.reader.join(ENGINE_SECONDS)
+        self.stream._response.close()
+        return {name: tail.decode("utf-8", errors="replace") for name, tail in self.tails.items()}
+
+
+@contextlib.contextmanager
+def _removed_after(container: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        _remove(container)
+
+
+def _remove(container: Any) -> None:
+    with contextlib.suppress(NotFound):
+        container.remove(force=True, v=True)

@@ -1,0 +1,200 @@
+"""The Docker sandbox holds hostile submissions; each test here is an attack, or what an honest one must still get."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from scoring.sandbox import Limits, choose_sandbox
+from scoring.sandbox.leftovers import this_process
+from tests.docker_engine import IMAGE, NoEngineError, docker_engine
+from tests.sandbox_cases import MIB, SandboxCases, hider_arrays
+from utils.errors import UserError
+
+container = pytest.importorskip("scoring.sandbox.container")
+DockerSandbox, LABEL = container.DockerSandbox, container.LABEL
+
+
+@pytest.fixture(scope="module")
+def engine():
+    with contextlib.ExitStack() as stack:
+        try:
+            client = stack.enter_context(docker_engine())
+        except NoEngineError as reason:
+            pytest.skip(str(reason))
+        yield client
+
+
+@pytest.fixture(scope="module")
+def sandbox(engine):
+    return DockerSandbox(IMAGE)
+
+
+@pytest.fixture(autouse=True)
+def _no_container_stays(engine):
+    yield
+    assert engine.containers.list(all=True, filters={"label": LABEL}) == []
+
+
+ATTEMPT = """
+for path in {paths}:
+    try:
+        open(path, {mode!r}).read() if {mode!r} == "r" else open(path, {mode!r})
+        print("opened", path)
+    except OSError as error:
+        print("refused", path, error.errno)
+return input_dict["data"]
+"""
+
+
+class TestDockerSandbox(SandboxCases):
+    limits = Limits(seconds=60, memory=256 * MIB, processes=32, output=8 * MIB, log=4096)
+
+    def test_no_socket_reaches_anything(self, play):
+        with socket.create_server(("0.0.0.0", 0)) as server:
+            port = server.getsockname()[1]
+            code = f"""
+            import socket
+            print(sorted(os.listdir("/sys/class/net")))
+            for address in ("127.0.0.1", "172.17.0.1", {_own_address()!r}):
+                try:
+                    socket.create_connection((address, {port}), timeout=2)
+                    print("reached", address)
+                except OSError:
+                    pass
+            try:
+                print("found", socket.gethostbyname("example.org"))
+            except OSError:
+                pass
+            return input_dict["data"]
+            """
+            outcome = play(code)
+        assert outcome.status == "ok", outcome.stderr
+        assert outcome.stdout.strip() == "['lo']"
+
+    def test_the_split_the_hosts_files_and_other_submissions_are_not_there(self, play, tmp_path):
+        places = [tmp_path / "data" / "train.npz", tmp_path / "other" / "hider.py"]
+        for place in places:
+            place.parent.mkdir()
+            place.write_text("secret")
+        tmp_path.chmod(0o777)
+        paths = [
+            *map(str, places),
+            "/var/run/docker.sock",
+            "/etc/shadow",
+            "/proc/1/../../" + str(places[0]),
+            "/dev/vda",
+        ]
+        paths += [f"/proc/{os.getpid()}/root{places[0]}", f"/proc/{os.getpid()}/environ", "/proc/kcore"]
+        outcome = play(ATTEMPT.format(paths=paths, mode="r"))
+        assert outcome.status == "ok", outcome.stderr
+        assert outcome.stdout.count("refused") == len(paths), outcome.stdout
+
+    def test_nothing_is_written_outside_its_folder(self, play):
+        paths = [
+            "/new",
+            "/etc/new",
+            "/usr/bin/python3",
+            "/hide-and-seek/new",
+            "/hide-and-seek/runner.py",
+            "/var/tmp/new",
+        ]
+        paths += ["/hide-and-seek/in/data.npy", "/hide-and-seek/submission/hider.py", "/proc/sys/kernel/core_pattern"]
+        outcome = play(ATTEMPT.format(paths=paths, mode="a"))
+        assert outcome.status == "ok", outcome.stderr
+        assert outcome.stdout.count("refused") == len(paths), outcome.stdout
+
+    def test_it_has_no_rights_and_no_way_to_any(self, play):
+        outcome = play("print(open('/proc/self/status').read())\nreturn input_dict['data']")
+        status = dict(line.split(":\t", 1) for line in outcome.stdout.splitlines() if ":\t" in line)
+        assert status["Uid"].split() == ["60600"] * 4
+        assert all(int(status[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"))
+        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+
+    def test_it_cannot_run_what_it_writes(self, play):
+        code = """
+        import shutil, subprocess
+        shutil.copy("/bin/true", "/tmp/true")
+        os.chmod("/tmp/true", 0o755)
+        subprocess.call(["/tmp/true"])
+        """
+        outcome = play(code)
+        assert outcome.status == "failed"
+        assert "PermissionError" in outcome.submitter_log
+
+    def test_many_small_files_are_bounded_too(self, play):
+        code = """
+        for number in range(10000):
+            with open("/tmp/" + str(number), "wb") as file:
+                file.write(bytes(10**6))
+        """
+        assert play(code).status == "output_limit"
+
+    def test_an_images_own_volume_is_no_way_to_the_hosts_disk(self, engine, play, tmp_path):
+        made = engine.containers.create(IMAGE, "true")
+        made.commit("localhost/hide-and-seek", "volume", conf={"Volumes": {"/data": {}}})
+        made.remove()
+        (tmp_path / "hider.py").write_text(
+            "def hider(input_dict):\n"
+            "    for number in range(100):\n"
+            "        open('/data/%d' % number, 'wb').write(bytes(10**6))\n"
+        )
+        image = "localhost/hide-and-seek:volume"
+        outcome = DockerSandbox(IMAGE).run(tmp_path, "hider", hider_arrays(), 0, self.limits, image=image)
+        assert engine.volumes.list() == []
+        assert outcome.status == "output_limit", outcome
+
+    def test_its_image_is_used(self, engine, tmp_path, sandbox):
+        engine.images.get(IMAGE).tag("localhost/team", "3")
+        (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
+        outcome = sandbox.run(tmp_path, "hider", hider_arrays(), 0, self.limits, image="localhost/team:3")
+        assert outcome.status == "ok"
+        np.testing.assert_array_equal(outcome.outputs["generated_data"], hider_arrays()["data"])
+
+    def test_an_image_that_cannot_be_had_fails_its_submission_alone(self, tmp_path, sandbox):
+        (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
+        outcome = sandbox.run(tmp_path, "hider", hider_arrays(), 0, self.limits, image="localhost/nowhere:1")
+        assert (outcome.status, outcome.reason) == ("failed", "its image localhost/nowhere:1 cannot be had")
+
+    def test_gpus_are_given_only_when_asked_for(self, tmp_path):
+        exchange = container.Exchange(tmp_path)
+        assert container._settings(exchange, Limits(), [])["device_requests"] is None
+        assert container._settings(exchange, Limits(gpus=True), [])["device_requests"]
+
+    def test_the_containers_of_killed_runs_are_removed_and_no_others(self, engine):
+        code = "from scoring.sandbox.leftovers import this_process; print(this_process())"
+        dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        left = engine.containers.create(IMAGE, ["sleep", "1000"], network_mode="none", labels={LABEL: dead})
+        left.start()
+        own = engine.containers.create(IMAGE, "true", labels={LABEL: this_process()})
+        DockerSandbox(IMAGE)
+        assert engine.containers.list(all=True, filters={"label": LABEL}) == [own]
+        own.remove()
+
+    def test_it_is_the_default_where_an_engine_answers(self, engine, capsys, monkeypatch):
+        engine.images.get(IMAGE).tag(*container.DEFAULT_IMAGE.split(":"))
+        assert choose_sandbox().name == "docker"
+        assert capsys.readouterr().err == ""
+        monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+        assert choose_sandbox().name == "process"
+        assert "no Docker engine answers" in capsys.readouterr().err
+        with pytest.raises(UserError, match="no Docker engine answers"):
+            choose_sandbox("docker")
+
+    def test_a_missing_default_image_is_named(self, engine):
+        with pytest.raises(UserError, match=r"build it with dockerfiles/build\.sh"):
+            DockerSandbox("localhost/hide-and-seek:nowhere")
+
+
+def _own_address():
+    """Give this machine's address on its network; sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return probe.getsockname()[0]
