@@ -29,12 +29,12 @@ def write_csv(tables: Iterable[polars.DataFrame], path: Path) -> str:
     Raises
     ------
     UserError
-        Where `path` is a folder.
+        Where `path` is a folder or a device (root could replace it).
     OSError
         Where its folder cannot be written to, or the disk is full.
     """
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; name the CSV to write with -o")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is a folder or a device; name the CSV to write with -o")
     start = time.perf_counter()
     stays = rows = missing = features = 0
     with atomic_path(path) as temporary, temporary.open("wb") as file:

@@ -382,7 +382,12 @@ def test_an_existing_file_is_replaced_only_when_the_new_one_is_whole(tmp_path, p
 
 def test_an_output_that_cannot_be_written_is_an_error(tmp_path, prepare):
     (tmp_path / "file").write_text("")
-    for output, what in ((tmp_path, "is a folder"), (tmp_path / "file" / "o.csv", "file")):
+    os.mkfifo(tmp_path / "pipe")
+    for output, what in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "pipe", "or a device"),
+        (tmp_path / "file" / "o.csv", "file"),
+    ):
         code, _, err = prepare("simulate", "--stays", 3, "-o", output)
         assert code == 2
         assert what in err
