@@ -62,7 +62,12 @@ def main() -> int:
 
         settings = MatchSettings(home=HOME, **arguments)
         result = play_match(settings)
-        print(f"\n{result['verdict']}\n\nreport: {settings.output_dir / 'report.html'}")
+        print(
+            "\n" + result["verdict"].replace("; ", ";\n  "),
+            "",
+            f"report: {settings.output_dir / 'report.html'}",
+            sep="\n",
+        )
 
     return cli.run(command, debug=debug)
 

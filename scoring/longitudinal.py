@@ -7,7 +7,6 @@ from pathlib import Path
 import polars
 
 from scoring.files import atomic_path
-from utils.errors import UserError
 
 
 def write_csv(tables: Iterable[polars.DataFrame], path: Path) -> str:
@@ -29,12 +28,10 @@ def write_csv(tables: Iterable[polars.DataFrame], path: Path) -> str:
     Raises
     ------
     UserError
-        Where `path` is a folder or a device (root could replace it).
+        Where `path` is a folder or a device.
     OSError
         Where its folder cannot be written to, or the disk is full.
     """
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path} is a folder or a device; name the CSV to write with -o")
     start = time.perf_counter()
     stays = rows = missing = features = 0
     with atomic_path(path) as temporary, temporary.open("wb") as file:

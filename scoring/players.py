@@ -163,9 +163,7 @@ def _failure(player: Player, what: str, error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(player.source)]
     where = f" ({player.source.name}, line {frames[-1].lineno})" if frames else ""
     message = " ".join(str(error).split())[:200]
-    return (
-        f"{player.role} '{player.name}' {what} {type(error).__name__}: {message}{where}; --debug shows the traceback"
-    )
+    return f"{player.role} '{player.name}' {what} {type(error).__name__}: {message}{where}; --debug shows the traceback"
 
 
 def check_generated(
