@@ -7,6 +7,7 @@ Writes output/report.html (read this), output/report.json, and the 2020 outputs.
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
