@@ -86,9 +86,8 @@ def take_in(source: Path, destination: Path, role: Role | None = None) -> Submis
         role = role or _role_of_name(source)
         writer = _Writer(source.name, destination)
         writer.add_file(f"{role}.py", source)
-        for shared in SHARED:
-            for name, path in _files(HOME / shared):
-                writer.add_file(f"{shared}/{name}", path)
+        for name, path in package_files():
+            writer.add_file(name, path)
     elif source.is_file():
         unpack(source, destination)
     else:
@@ -151,6 +150,25 @@ def unpack(archive: Path, destination: Path) -> None:
                         writer.add(info.filename, stream)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
         raise UserError(f"{refused}: it is no sound zip ({type(error).__name__})") from error
+
+
+def package_files() -> Iterator[tuple[str, Path]]:
+    """Yield the names and paths of what travels with a single `.py` file: the `utils/` and `examples/` here."""
+    for shared in SHARED:
+        for name, path in _files(HOME / shared):
+            yield f"{shared}/{name}", path
+
+
+def check_image(image: str, where: str) -> None:
+    """Check that a text is a Docker image reference.
+
+    Raises
+    ------
+    UserError
+        Starting with `where`, where it is none.
+    """
+    if len(image) > 255 or not _IMAGE.fullmatch(image):
+        raise UserError(f"{where} must be one line, the name of a Docker image, not {_shown(image)}")
 
 
 def check_directory_size(file: IO[bytes], limit: int, refused: str) -> None:
@@ -247,8 +265,7 @@ def _image(folder: Path, name: str) -> str | None:
         return None
     with path.open("rb") as file:
         image = file.read(1024).strip().decode("ascii", errors="replace")
-    if len(image) > 255 or not _IMAGE.fullmatch(image):
-        raise UserError(f"{name}: Dockerimage must be one line, the name of a Docker image, not {_shown(image)}")
+    check_image(image, f"{name}: Dockerimage")
     return image
 
 

@@ -16,13 +16,12 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
 
 from scoring.sandbox.exchange import Exchange, private_exchange, remove_leftovers
-from scoring.sandbox.interface import DEFAULT_LIMITS, Limits, Outcome
+from scoring.sandbox.interface import DEFAULT_IMAGE, DEFAULT_LIMITS, Limits, Outcome
 from scoring.sandbox.leftovers import is_dead, this_process
 from scoring.sandbox.process import clean_environment
 from scoring.submission import Role
 from utils.errors import UserError
 
-DEFAULT_IMAGE = "localhost/hide-and-seek:cpu"  # built by dockerfiles/build.sh; no registry can answer for localhost
 LABEL = "hide-and-seek.owner"
 USER = "60600:60600"  # of no name, in no range that a system hands out, and mapped where the engine is rootless
 INSIDE = "/hide-and-seek"

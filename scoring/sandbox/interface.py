@@ -12,6 +12,7 @@ from scoring.submission import Role
 Status = Literal["ok", "failed", "timeout", "memory", "output_limit", "invalid_output"]
 GIB = 1 << 30
 DAY = 86_400.0
+DEFAULT_IMAGE = "localhost/hide-and-seek:cpu"  # built by dockerfiles/build.sh; no registry can answer for localhost
 
 
 @dataclass(frozen=True)
