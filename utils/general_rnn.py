@@ -44,6 +44,7 @@ class GeneralRNN:
         self.learning_rate = float(model_parameters["learning_rate"])
         self.seed = int(model_parameters.get("seed", 0))
         self.model: Any = None
+        self.validation_loss: list[float] = []  # of each epoch
 
     def fit(self, x: np.ndarray, y: np.ndarray, valid_rate: float = 0.2, verbose: bool = False) -> "GeneralRNN":
         """Train, and keep the weights of the epoch with the lowest validation loss.
@@ -78,7 +79,7 @@ class GeneralRNN:
         held_out = int(len(x) * valid_rate)
         train, valid = order[held_out:], order[: held_out or len(x)]  # too few to hold any out: validate on all
         self.model = self._build(keras, x.shape[1:], y.shape[-1], per_step=y.ndim == 3, rng=rng)
-        lowest, best = np.inf, self.model.get_weights()
+        self.validation_loss, best = [], self.model.get_weights()
         for _ in range(self.epoch):
             shuffled = rng.permutation(train)  # Keras' own shuffling would draw from global state
             epoch = self.model.fit(
@@ -89,9 +90,9 @@ class GeneralRNN:
                 shuffle=False,
                 verbose=int(verbose),
             )
-            loss = epoch.history["val_loss"][0]
-            if loss < lowest:
-                lowest, best = loss, self.model.get_weights()
+            self.validation_loss.append(epoch.history["val_loss"][0])
+            if self.validation_loss[-1] == min(self.validation_loss):
+                best = self.model.get_weights()
         self.model.set_weights(best)
         return self
 

@@ -214,9 +214,7 @@ def _backward(weights: Weights, x: Any, kept: list[Any], slope: Any, ends: Any) 
     def step(t: Any, state_slopes: list[Any], sums: list[Any]) -> tuple[Any, ...]:
         width = state_slopes[0].shape[-1]
         state_slopes = list(state_slopes)
-        kernels, recurrents, biases, new_biases, head_sum = (
-            list(s) if isinstance(s, (list, tuple)) else s for s in sums
-        )
+        kernels, recurrents, head_sum = (list(s) if isinstance(s, (list, tuple)) else s for s in sums)
         output_slope = slope[t][..., :width]
         head_sum += tf.matmul(output_slope, kept[-1][4][t][..., :width], transpose_b=True)
         above = head @ output_slope
@@ -230,32 +228,28 @@ def _backward(weights: Weights, x: Any, kept: list[Any], slope: Any, ends: Any) 
             d_reset = d_new * inner_new * reset * (1 - reset)
             outer = tf.concat([d_update, d_reset, d_new], 1)
             inner = tf.concat([d_update, d_reset, d_new * reset], 1)
-            kernels[i] += tf.matmul(outer, below, transpose_b=True)
-            recurrents[i] += tf.matmul(inner, previous, transpose_b=True)
-            biases[i] += _widen(outer, batch)
-            new_biases[i] += _widen(d_new * reset, batch)
+            ones = tf.ones([models, 1, width])
+            kernels[i] += tf.matmul(outer, tf.concat([below, ones], 1), transpose_b=True)
+            recurrents[i] += tf.matmul(inner, tf.concat([previous, ones], 1), transpose_b=True)
             above = transposed[i][0] @ outer if i else above
             state_slopes[i] = total * update + transposed[i][1] @ inner
-        return t - 1, state_slopes, [kernels, recurrents, biases, new_biases, head_sum]
+        return t - 1, state_slopes, [kernels, recurrents, head_sum]
 
     t = ends[-1] - 1
     state_slopes = [tf.zeros([models, units, widths[-1]])] * LAYERS
     sums: Any = [
-        [tf.zeros([models, 3 * units, units])] * LAYERS,
-        [tf.zeros([models, 3 * units, units])] * LAYERS,
-        [tf.zeros([models, 3 * units, batch])] * LAYERS,
-        [tf.zeros([models, units, batch])] * LAYERS,
+        [tf.zeros([models, 3 * units, units + 1])] * LAYERS,
+        [tf.zeros([models, 3 * units, units + 1])] * LAYERS,
         tf.zeros_like(weights.head),
     ]
     for i in reversed(range(len(widths))):
         first = ends[i - 1] if i else 0
         state_slopes = [_widen(s, widths[i]) for s in state_slopes]
         t, state_slopes, sums = tf.while_loop(lambda t, *_, first=first: t >= first, step, (t, state_slopes, sums))
-    kernels, recurrents, biases, new_biases, head_sum = sums
-    outer_bias = tf.reduce_sum(tf.stack(biases, 1), -1)  # [M, L, 3H]
-    new_bias = tf.reduce_sum(tf.stack(new_biases, 1), -1)
-    bias = tf.stack([outer_bias, tf.concat([outer_bias[..., : 2 * units], new_bias], -1)], 2)
-    return Weights(tf.stack(kernels, 1), tf.stack(recurrents, 1), bias, head_sum, tf.reduce_sum(slope, [0, 3]))
+    kernels, recurrents, head_sum = sums
+    kernel, recurrent = tf.stack(kernels, 1), tf.stack(recurrents, 1)
+    bias = tf.stack([kernel[..., -1], recurrent[..., -1]], 2)
+    return Weights(kernel[..., :-1], recurrent[..., :-1], bias, head_sum, tf.reduce_sum(slope, [0, 3]))
 
 
 class _Target(NamedTuple):
@@ -415,7 +409,9 @@ def evaluate(fitted: Fitted, data: Series) -> Evaluation:
     """Apply a trained predictor to a data set, in blocks of stays of like length."""
     binary = fitted.predictor.threshold is not None
     target = _target([fitted.predictor])
-    squares, cells, labels, probabilities = np.zeros(1), np.zeros(1), [], []
+    outputs = fitted.weights.head.shape[1]
+    squares, cells = np.zeros(outputs), np.zeros(outputs)
+    labels, probabilities = [], []
     for rows, ends in _batches([_by_length(np.arange(len(data)), data)], [data]):
         _, square, cell, *cellwise = _evaluate(fitted.weights, data.values[rows], ends, target)
         squares, cells = squares + square.numpy()[0].astype(np.float64), cells + cell.numpy()[0].astype(np.float64)
@@ -446,7 +442,9 @@ def _fit_group(
     splits = [_split(len(s), rng) for s, rng in zip(series, rngs, strict=True)]
     trained = [train for train, _ in splits]
     held_out = [_by_length(held, s) for (_, held), s in zip(splits, series, strict=True)]
-    steps, lowest, history = np.zeros(len(models), np.float32), np.full(len(models), np.inf), []
+    steps: np.ndarray = np.zeros(len(models), np.float32)
+    lowest: np.ndarray = np.full(len(models), np.inf)
+    history: list[np.ndarray] = []
 
     def gather(rows: np.ndarray) -> Any:
         return tf.stack([tf.gather(values[model.data], r) for model, r in zip(models, rows, strict=True)])
@@ -461,7 +459,8 @@ def _fit_group(
             weights, mean, square = _train(
                 weights, mean, square, steps, active, np.float32(LEARNING_RATE), gather(rows), ends, target
             )
-        loss, cells = np.zeros(len(models)), np.zeros(len(models))
+        loss: np.ndarray = np.zeros(len(models))
+        cells: np.ndarray = np.zeros(len(models))
         for rows, ends in _batches(held_out, series):
             block_loss, _, block_cells, *_ = _evaluate(weights, gather(rows), ends, target)
             loss, cells = loss + block_loss.numpy(), cells + block_cells.numpy().sum(axis=1)
