@@ -1,0 +1,69 @@
+"""Shuffle hider: noise on every value, then all time points shuffled over all patients.
+
+Mikan, winner of the 2020 Hide-and-Seek Privacy Challenge.
+
+A time point is a row: the imputed values of one patient at one time, and that time. Rows move whole, so what belongs
+together at one moment stays together; what belongs together over time does not. Only real rows move: padding stays
+where it is, and with it each stay's length. Missing values come back imputed, since which values are missing would
+travel with a row.
+
+What it does not protect against: a row is still one patient's, noise or not, and a seeker that compares time points
+instead of stays looks for it (`seeker_matching.py` with `compare=time_points`). The lengths are the members' own.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from utils.data_preprocess import get_scaler, inverse_process, preprocess_imputed
+
+
+@dataclass(frozen=True)
+class Parameters:
+    noise_size: float = 0.3  # standard deviation, as a multiple of the feature's own; the winner's value
+
+    def __post_init__(self) -> None:
+        if self.noise_size < 0:
+            raise ValueError(f"noise_size must not be negative, not {self.noise_size}")
+
+
+def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> tuple[np.ndarray, np.ndarray]:
+    """Impute, scale, add noise, shuffle, clip, and return to the input's units.
+
+    Parameters
+    ----------
+    input_dict : dict
+        `data` [N, T, F] raw, `padding_mask` [N, T, F], `seed`.
+    parameters : Parameters
+        The noise's size.
+
+    Returns
+    -------
+    generated : ndarray of float64, shape [N, T, F]
+        Without missing values. Feature 0 is the time since the start of the stay the row came from (so within a stay
+        times are in no order), and 0 in a stay's first row.
+    padding_mask : ndarray of bool, shape [N, T, F]
+    """
+    data, padding_mask = input_dict["data"], input_dict["padding_mask"]
+    rng = np.random.default_rng(input_dict["seed"])
+
+    scaled = preprocess_imputed(data, padding_mask, dtype=np.float64)
+    real = ~np.asarray(padding_mask[:, :, 0], dtype=bool)
+    scaled[real] = shuffled_with_noise(scaled[real], parameters.noise_size, rng)
+    stays = np.flatnonzero(real.any(axis=1))
+    scaled[stays, real[stays].argmax(axis=1), 0] = 0.0
+    generated = inverse_process(scaled, padding_mask, get_scaler(data, padding_mask), start=np.zeros(len(data)))
+    return generated, padding_mask
+
+
+def shuffled_with_noise(rows: np.ndarray, noise_size: float, rng: np.random.Generator) -> np.ndarray:
+    """Add Gaussian noise to `rows` [n, F], permute them, and clip each feature to the range it had.
+
+    `noise_size` is the noise's standard deviation as a multiple of each feature's own over these rows.
+    """
+    noisy = rng.standard_normal(rows.shape)
+    noisy *= noise_size * rows.std(axis=0)
+    noisy += rows
+    np.clip(noisy, rows.min(axis=0), rows.max(axis=0), out=noisy)
+    return noisy[rng.permutation(len(rows))]
