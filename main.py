@@ -63,12 +63,8 @@ def main() -> int:
 
         settings = MatchSettings(home=HOME, **arguments)
         result = play_match(settings)
-        print(
-            "\n" + result["verdict"].replace("; ", ";\n  "),
-            "",
-            f"report: {settings.output_dir / 'report.html'}",
-            sep="\n",
-        )
+        clauses = re.sub(r"; (?![^(]*\))", ";\n  ", result["verdict"])  # but not within brackets
+        print(f"\n{clauses}\n\nreport: {settings.output_dir / 'report.html'}")
 
     return cli.run(command, debug=debug)
 
