@@ -1,5 +1,6 @@
 """What every kind of sandbox must do; each kind's test file runs these on its own."""
 
+import pickle
 import textwrap
 
 import numpy as np
@@ -179,7 +180,7 @@ class SandboxCases:
             import json
             forged = [{'class': 'secret1', 'frames': [['hider.py', 3, 'secret2'], ['/etc/passwd', 1, 'x'],
                        ['../in/request.json', 1, 'x'], ['hider.py', 10**9, 'x']]}, {'class': 'KeyError', 'frames': []}]
-            with open(os.path.join(os.path.dirname(sys.argv[3] + '/'), 'error.json'), 'w') as file:
+            with open(os.path.join(sys.argv[3], 'error.json'), 'w') as file:
                 json.dump(forged, file)
             os._exit(1)
             """
@@ -191,6 +192,23 @@ class SandboxCases:
             "    ",
             "Exception: <message redacted>",
         ]
+
+    def test_a_submission_cannot_put_data_into_its_own_lines(self, play):
+        outcome = play(
+            """
+            try:
+                with open("hider.py", "a") as file:
+                    file.write("# v" + str(int(input_dict['data'][0, 0, 2])) + "leak")
+            except OSError:
+                pass
+            import json
+            with open(os.path.join(sys.argv[3], "error.json"), "w") as file:
+                json.dump([{"class": "KeyError", "frames": [["hider.py", n, "x"] for n in range(20)]}], file)
+            os._exit(1)
+            """
+        )
+        assert "KeyError: <message redacted>" in outcome.submitter_log
+        assert "v2leak" not in outcome.submitter_log
 
     def test_a_syntax_error_is_located(self, play):
         outcome = play("x = 1\ndef hider(input_dict)\n    pass\n", whole=True)
@@ -363,6 +381,11 @@ class SandboxCases:
     def skip_where_it_is_the_same_user(self):
         if not self.takes_rights_away:
             pytest.skip("an ordinary user cannot give a submission a user of its own")
+
+    def test_a_sandbox_can_be_sent_to_another_process(self, sandbox, tmp_path):
+        (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
+        sent = pickle.loads(pickle.dumps(sandbox))
+        assert sent.run(tmp_path, "hider", hider_arrays(), 0, self.limits).status == "ok"
 
     def limited(self, **changes):
         return Limits(**{**vars(self.limits), **changes})

@@ -108,6 +108,16 @@ class TestDockerSandbox(SandboxCases):
         assert outcome.status == "ok", outcome.stderr
         assert outcome.stdout.count("refused") == len(paths), outcome.stdout
 
+    def test_all_but_its_two_files_is_mounted_read_only(self, play):
+        outcome = play(
+            """
+            for path in ("/", "/hide-and-seek", sys.argv[0], *sys.argv[1:], sys.argv[3] + "/output.npz"):
+                print(bool(os.statvfs(path).f_flag & os.ST_RDONLY))
+            return input_dict["data"]
+            """
+        )
+        assert outcome.stdout.split() == ["True"] * 6 + ["False"]
+
     def test_it_has_no_rights_and_no_way_to_any(self, play):
         outcome = play("print(open('/proc/self/status').read())\nreturn input_dict['data']")
         status = dict(line.split(":\t", 1) for line in outcome.stdout.splitlines() if ":\t" in line)

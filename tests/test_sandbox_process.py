@@ -1,5 +1,6 @@
 """The process sandbox runs a submission in bounds and ends all of it; and it says what it does not stop."""
 
+import ast
 import os
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scoring.sandbox import Limits, ProcessSandbox
+from scoring.sandbox.exchange import RUNNER
 from scoring.sandbox.leftovers import this_process
 from tests.sandbox_cases import MIB, SandboxCases, hider_arrays
 from utils.errors import UserError
@@ -157,3 +159,12 @@ class TestProcessSandbox(SandboxCases):
             ProcessSandbox("/nowhere/python")
         with pytest.raises(UserError, match="cannot be used"):
             ProcessSandbox("/bin/false")
+
+
+def test_what_runs_inside_is_written_for_python_3_6_and_numpy_alone():
+    tree = ast.parse(RUNNER.read_text(encoding="utf-8"), feature_version=(3, 6))
+    imported = {
+        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
+    imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} - {"utils.parameters"}
+    assert imported - {"numpy"} <= set(sys.stdlib_module_names)

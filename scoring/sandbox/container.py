@@ -162,6 +162,7 @@ def _settings(exchange: Exchange, limits: Limits, volumes: list[str]) -> dict[st
         output: (exchange.output, False),
         error: (exchange.error, False),
     }
+    cpu_seconds = int(limits.seconds * (os.cpu_count() or 1)) + 1
     safely = "noexec,nosuid,nodev"
     # An image's own volumes would be folders of the host's disk without bound.
     tmpfs = dict.fromkeys(volumes, f"size={VOLUME_BYTES},{safely}")
@@ -187,6 +188,7 @@ def _settings(exchange: Exchange, limits: Limits, volumes: list[str]) -> dict[st
         "ulimits": [
             Ulimit(name="fsize", soft=limits.output, hard=limits.output),
             Ulimit(name="core", soft=0, hard=0),
+            Ulimit(name="cpu", soft=cpu_seconds, hard=cpu_seconds),  # where the harness dies before the container
         ],
         "healthcheck": {"test": ["NONE"]},
         "log_config": LogConfig(type="none"),

@@ -63,6 +63,7 @@ class Exchange:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.source = Path()
         self.runner = root / "runner.py"
         self.submission = root / "submission"
         self.inputs = root / "in"
@@ -87,6 +88,7 @@ class Exchange:
         """
         if set(arrays) != set(ARRAYS[role]):
             raise ValueError(f"a {role} gets {ARRAYS[role]}, not {tuple(arrays)}")
+        self.source = submission
         shutil.copyfile(RUNNER, self.runner)  # the repository may lie where the submission's user cannot read
         shutil.copytree(submission, self.submission)
         self.inputs.mkdir()
@@ -126,7 +128,8 @@ class Exchange:
         try:
             with _open_plain(self.error) as file:
                 described = json.loads(file.read(MAX_ERROR_BYTES))
-            return rebuild_traceback(described, self.submission)
+            # From the host's copy: where the submission has no user of its own it can rewrite the one it runs from.
+            return rebuild_traceback(described, self.source)
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return ""
 

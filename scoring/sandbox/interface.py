@@ -24,11 +24,11 @@ class Limits:
     seconds : float
         Wall-clock time; the 2020 competition's day.
     memory : int
-        Bytes of memory of all its processes together.
+        Bytes of memory of all its processes together; has to hold its input.
     processes : int
         Processes and threads; TensorFlow starts several for each core.
     cpus : float or None
-        Cores; None for all.
+        Cores; None for all. The process sandbox only asks libraries for so many threads.
     output : int
         Bytes of any one file that it writes, and of all it may write.
     log : int
