@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,23 +78,21 @@ class TestDockerSandbox(SandboxCases):
         assert outcome.status == "ok", outcome.stderr
         assert outcome.stdout.strip() == "['lo']"
 
-    def test_the_split_the_hosts_files_and_other_submissions_are_not_there(self, play, tmp_path):
-        places = [tmp_path / "data" / "train.npz", tmp_path / "other" / "hider.py"]
-        for place in places:
-            place.parent.mkdir()
-            place.write_text("secret")
-        tmp_path.chmod(0o777)
-        paths = [
-            *map(str, places),
-            "/var/run/docker.sock",
-            "/etc/shadow",
-            "/proc/1/../../" + str(places[0]),
-            "/dev/vda",
-        ]
-        paths += [f"/proc/{os.getpid()}/root{places[0]}", f"/proc/{os.getpid()}/environ", "/proc/kcore"]
-        outcome = play(ATTEMPT.format(paths=paths, mode="r"))
+    def test_the_split_the_hosts_files_and_other_submissions_are_not_there(self, play):
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # readable by all, were it there
+            Path(folder).chmod(0o755)
+            places = [Path(folder, "train.npz"), Path(folder, "other_hider.py")]
+            for place in places:
+                place.write_text("secret")
+            paths = [*map(str, places), "/var/run/docker.sock", "/etc/shadow", f"/proc/1/root{places[0]}", "/dev/vda"]
+            paths += [f"/proc/{os.getpid()}/root{places[0]}", f"/proc/{os.getpid()}/environ", "/proc/kcore"]
+            outcome = play(ATTEMPT.format(paths=paths, mode="r"))
         assert outcome.status == "ok", outcome.stderr
         assert outcome.stdout.count("refused") == len(paths), outcome.stdout
+
+    def test_no_process_but_its_own_is_seen(self, play):
+        outcome = play("print([name for name in os.listdir('/proc') if name.isdecimal()])\nreturn input_dict['data']")
+        assert eval(outcome.stdout) == ["1"]
 
     def test_nothing_is_written_outside_its_folder(self, play):
         paths = [

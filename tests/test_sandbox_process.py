@@ -2,6 +2,7 @@
 
 import ast
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -100,21 +101,26 @@ class TestProcessSandbox(SandboxCases):
         with line:
             assert hung_up(line)
 
-    def test_nothing_outlives_a_killed_harness(self, listener, tmp_path, base):
+    @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+    def test_nothing_outlives_its_harness(self, listener, tmp_path, base, end):
         (tmp_path / "hider.py").write_text(call_home(listener) + "def hider(input_dict):\n    while True: pass\n")
         harness = f"""
+        import signal
         from pathlib import Path
         from scoring.sandbox import ProcessSandbox
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         from tests.sandbox_cases import hider_arrays
         sandbox = ProcessSandbox(base=Path({str(base)!r}))
         sandbox.run(Path({str(tmp_path)!r}), "hider", hider_arrays(), 0)
         """
-        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(harness)])
-        line, _ = listener.accept()
-        process.kill()
-        process.wait()
+        command = [sys.executable, "-c", textwrap.dedent(harness)]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            line, _ = listener.accept()
+            process.send_signal(end)
         with line:
             assert hung_up(line)
+        if end == signal.SIGINT:  # after a kill, the next start removes it
+            assert list(base.iterdir()) == []
 
     def test_the_folders_of_killed_runs_are_removed_and_no_others(self, base):
         code = "from scoring.sandbox.leftovers import this_process; print(this_process())"

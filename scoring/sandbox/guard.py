@@ -25,7 +25,6 @@ _prctl = ctypes.CDLL(None).prctl
 
 def main(settings: dict[str, Any]) -> None:
     """Run the command, watch it, end it, and write how it ended to the file `result`."""
-    harness = os.getppid()
     watched = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)  # whatever the submission leaves behind becomes our child
@@ -36,7 +35,7 @@ def main(settings: dict[str, Any]) -> None:
     ended_by, status = None, None
     while status is None and ended_by is None:
         woken = signal.sigtimedwait(watched, TICK_SECONDS)
-        if os.getppid() != harness:
+        if os.getppid() != settings["harness"]:
             _kill_all()
             shutil.rmtree(settings["root"], ignore_errors=True)
             return

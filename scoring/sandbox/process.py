@@ -118,6 +118,7 @@ class ProcessSandbox:
         return {
             "command": command if uid is None else [*self._as_user(uid), *command],
             "environment": clean_environment(str(home), limits) | {"PATH": _search_path(self.python)},
+            "harness": os.getpid(),
             "root": str(exchange.root),
             "writable": [str(home), str(exchange.outputs)],
             "result": str(exchange.root / "result.json"),
