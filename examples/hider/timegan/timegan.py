@@ -1,0 +1,537 @@
+"""TimeGAN: an autoencoder, and a generative adversarial network in its latent space.
+
+Yoon, Jarrett and van der Schaar, "Time-series Generative Adversarial Networks", NeurIPS 2019. The steps are the
+paper's: networks, losses, then the phases in their order. What differs from the published code, and why:
+
+- Series have lengths: losses and moments count real time points only, generated lengths are drawn from the training
+  lengths with replacement. With series of one length this is the published computation.
+- Generator and embedder take their joint step from the same forward pass instead of one after the other.
+- The GRU's reset gate acts behind the matrix product (as in cuDNN and Keras), not before it.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from examples.hider.timegan.recurrent import Module, Network, apply
+from utils.data_preprocess import PADDING_FILL
+from utils.errors import UserError
+from utils.misc import legacy_rng
+
+STEPS_PER_CALL = 20  # compiled training steps between two looks at the losses
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The published values (Yoon et al. 2019, and their code for what the paper leaves open)."""
+
+    module: Module = "gru"  # or lstm
+    hidden: int = 10  # units of a layer; 24 for the published stocks figures
+    layers: int = 3  # the supervisor has one less
+    batch: int = 128
+    embedding_iterations: int = 20_000
+    supervised_iterations: int = 20_000
+    joint_iterations: int = 20_000
+    gamma: float = 1.0  # weight of the discriminator's verdict on latents before the supervisor
+    supervised_weight: float = 100.0  # of the square root of the next-step error, in the generator's loss
+    moment_weight: float = 100.0  # of the difference of means and standard deviations, in the generator's loss
+    reconstruction_weight: float = 10.0  # of the square root of the reconstruction error, in the embedder's loss
+    embedder_supervised_weight: float = 0.1  # of the next-step error, in the embedder's loss
+    discriminator_threshold: float = 0.15  # the discriminator rests while its loss is below
+    generator_steps: int = 2  # per step of the discriminator
+    learning_rate: float = 1e-3  # of Adam
+    checkpoint: str | None = "."  # folder in which a long run keeps its state, to continue when killed; none: nowhere
+    checkpoint_minutes: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "batch", "layers", "generator_steps"):
+            least = 2 if name == "layers" else 1
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name in ("embedding_iterations", "supervised_iterations", "joint_iterations"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be above 0, not {self.learning_rate:g}")
+
+
+def timegan(
+    data: np.ndarray,
+    parameters: Parameters = Parameters(),
+    rng: np.random.Generator | None = None,
+    progress: bool = True,
+) -> np.ndarray:
+    """Train TimeGAN on stays and generate as many.
+
+    Parameters
+    ----------
+    data : ndarray, shape [N, T, F]
+        Stays without missing values, in any units; shorter ones padded at the front with -1 in all features.
+    parameters : Parameters
+    rng : numpy.random.Generator, optional
+        Fixes everything drawn; without it, one seeded from NumPy's legacy generator, as 2020's callers expect.
+    progress : bool
+        Whether to show progress bars with the losses.
+
+    Returns
+    -------
+    ndarray of float64, shape [N, T, F]
+        Generated stays in the input's units, padded at the front with -1. A generated value lies within its
+        feature's range in `data`, the minimum and maximum of which are thereby given away.
+
+    Raises
+    ------
+    UserError
+        For data of a wrong shape, NaN or infinities in it, or nothing but padding; or when training diverges.
+    """
+    series = _Series.from_padded(data)
+    seed = int((legacy_rng() if rng is None else rng).integers(2**31))
+    weights = train(series, parameters, seed, progress)
+    return generate(series, weights, parameters, len(data), seed)
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Stays to learn from: scaled to [0, 1], each beginning at time point 0, zeros after its end.
+
+    Attributes
+    ----------
+    values : ndarray of float32, shape [N, T, F]
+    lengths : ndarray of int, shape [N]
+        All at least 1: stays without a time point are left out.
+    low, span : ndarray, shape [F]
+        Minimum and range of each feature.
+    """
+
+    values: np.ndarray
+    lengths: np.ndarray
+    low: np.ndarray
+    span: np.ndarray
+
+    @classmethod
+    def from_padded(cls, data: np.ndarray) -> "_Series":
+        data = np.asarray(data)
+        if data.ndim != 3 or 0 in data.shape:
+            raise UserError(f"TimeGAN: data must be [stays, time points, features], none of them 0, not {data.shape}")
+        if not np.isfinite(data).all():
+            raise UserError(
+                "TimeGAN: data hold NaN or infinities; impute first (utils.data_preprocess.preprocess_data)"
+            )
+        time_points = data.shape[1]
+        padded = (data == PADDING_FILL).all(axis=2)
+        padding = np.where(padded.all(axis=1), time_points, np.argmin(padded, axis=1))
+        real = np.arange(time_points) >= padding[:, None]
+        if not real.any():
+            raise UserError("TimeGAN: data hold nothing but padding")
+        low, high = data[real].min(axis=0), data[real].max(axis=0)
+        kept = np.flatnonzero(padding < time_points)
+        lengths = time_points - padding[kept]
+        values = np.zeros((len(kept), *data.shape[1:]), np.float32)
+        span = (high - low).astype(float)
+        ahead = np.arange(time_points) < lengths[:, None]
+        values[ahead] = (data[kept][real[kept]] - low) / np.where(span > 0, span, 1.0)
+        return cls(values, lengths, low.astype(float), span)
+
+
+# ------------------------------------------------------------------------------------------------------ networks
+
+
+class _Networks(NamedTuple):
+    """The five networks, their weights, or anything else there is one of for each."""
+
+    embedder: Any
+    recovery: Any
+    generator: Any
+    supervisor: Any
+    discriminator: Any
+
+
+def _networks(parameters: Parameters, features: int) -> _Networks:
+    units, layers, module = parameters.hidden, parameters.layers, parameters.module
+    return _Networks(
+        embedder=Network(features, units, layers, units, module),
+        recovery=Network(units, units, layers, features, module),
+        generator=Network(features, units, layers, units, module),
+        supervisor=Network(units, units, layers - 1, units, module),
+        discriminator=Network(units, units, layers, 1, module, sigmoid=False),
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- losses
+# Series are [T, features, B], `real` [T, 1, B] is 1 at real time points and 0 at padding.
+
+
+def _mean(cells: Any, real: Any) -> Any:
+    """Average over real time points and all features."""
+    counted = tf.reduce_sum(real) * cells.shape[1]
+    return tf.reduce_sum(cells * real) / tf.maximum(counted, 1.0)
+
+
+def _root(x: Any) -> Any:
+    return tf.sqrt(x + 1e-12)  # the slope of the square root is infinite at 0
+
+
+def _next_step_error(latent: Any, supervised: Any, real: Any) -> Any:
+    """Mean squared error of the supervisor's output as a forecast of the next latent."""
+    return _mean(tf.square(latent[1:] - supervised[:-1]), real[1:])
+
+
+def _moment_difference(x: Any, y: Any, real: Any) -> Any:
+    """Compare standard deviations and means over the batch, at each time point as far as it is populated."""
+    count = tf.reduce_sum(real, 2)  # [T, 1]
+
+    def moments(z: Any) -> tuple[Any, Any]:
+        mean = tf.reduce_sum(z * real, 2) / tf.maximum(count, 1.0)
+        variance = tf.reduce_sum(tf.square(z - mean[:, :, None]) * real, 2) / tf.maximum(count, 1.0)
+        return mean, tf.sqrt(variance + 1e-6)
+
+    (mean_x, deviation_x), (mean_y, deviation_y) = moments(x), moments(y)
+    difference = tf.abs(mean_x - mean_y) + tf.abs(deviation_x - deviation_y)
+    return tf.reduce_sum(difference * count) / (tf.reduce_sum(count) * x.shape[1])
+
+
+def _cross_entropy(logits: Any, label: float, real: Any) -> Any:
+    return _mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.fill(logits.shape, label), logits), real)
+
+
+@tf.function(jit_compile=True, autograph=False)
+def _reconstruction_loss(x: Any, recovered: Any, real: Any) -> Any:
+    return _mean(tf.square(x - recovered), real)
+
+
+@tf.function(jit_compile=True, autograph=False)
+def _supervised_loss(latent: Any, supervised: Any, real: Any) -> Any:
+    return _next_step_error(latent, supervised, real)
+
+
+@tf.function(jit_compile=True, autograph=False)
+def _generator_losses(x: Any, generated: Any, verdict: Any, early_verdict: Any, real: Any) -> tuple[Any, Any, Any]:
+    """Return U, U_e and V."""
+    unsupervised = _cross_entropy(verdict, 1.0, real), _cross_entropy(early_verdict, 1.0, real)
+    return (*unsupervised, _moment_difference(generated, x, real))
+
+
+@tf.function(jit_compile=True, autograph=False)
+def _discriminator_loss(real_verdict: Any, fake_verdict: Any, early_verdict: Any, real: Any, gamma: float) -> Any:
+    fake = _cross_entropy(fake_verdict, 0.0, real) + gamma * _cross_entropy(early_verdict, 0.0, real)
+    return _cross_entropy(real_verdict, 1.0, real) + fake
+
+
+# ---------------------------------------------------------------------------------------------- one training step
+
+
+class _Adam(NamedTuple):
+    """Weights of one network under Adam (Kingma and Ba 2015), and its memory."""
+
+    weights: Any
+    mean: Any
+    square: Any
+    count: Any
+
+
+@tf.function(jit_compile=True, autograph=False)
+def _descend(state: _Adam, slope: Any, rate: float, active: Any = True) -> _Adam:
+    count = state.count + 1.0
+    mean = state.mean + (1 - 0.9) * (slope - state.mean)
+    square = state.square + (1 - 0.999) * (slope * slope - state.square)
+    rate *= tf.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+    moved = _Adam(state.weights - rate * mean / (tf.sqrt(square) + 1e-8), mean, square, count)
+    return _Adam(*(tf.where(active, new, old) for new, old in zip(moved, state, strict=True)))
+
+
+class _Batch(NamedTuple):
+    x: Any  # [T, F, B]
+    noise: Any  # [T, F, B]
+    real: Any  # [T, 1, B]
+
+
+_Step = Callable[[Parameters, _Networks, _Networks, list[_Batch]], tuple[_Networks, list[Any]]]
+
+
+def _embedding_step(p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch]) -> tuple[Any, list[Any]]:
+    """Autoencoder: embed and recover."""
+    (batch,) = batches
+    weights = [state.embedder.weights, state.recovery.weights]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        recovered = apply(net.recovery, weights[1], apply(net.embedder, weights[0], batch.x, "weights"))
+        error = _root(_reconstruction_loss(batch.x, recovered, batch.real))
+        loss = p.reconstruction_weight * error
+    slopes = tape.gradient(loss, weights)
+    embedder, recovery = (_descend(old, slope, p.learning_rate) for old, slope in zip(state[:2], slopes, strict=True))
+    return state._replace(embedder=embedder, recovery=recovery), [error]
+
+
+def _supervised_step(p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch]) -> tuple[Any, list[Any]]:
+    """Supervisor: forecast the next latent."""
+    (batch,) = batches
+    latent = apply(net.embedder, state.embedder.weights, batch.x, "weights")
+    with tf.GradientTape() as tape:
+        tape.watch(state.supervisor.weights)
+        supervised = apply(net.supervisor, state.supervisor.weights, latent, "weights")
+        error = _supervised_loss(latent, supervised, batch.real)
+    slope = tape.gradient(error, state.supervisor.weights)
+    return state._replace(supervisor=_descend(state.supervisor, slope, p.learning_rate)), [_root(error)]
+
+
+def _joint_step(p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch]) -> tuple[Any, list[Any]]:
+    """Generator and embedder a few times, then the discriminator once."""
+    losses: list[Any] = []
+    for batch in batches[:-1]:
+        state, losses = _generator_step(p, net, state, batch)
+    state, loss = _discriminator_step(p, net, state, batches[-1])
+    return state, [loss, *losses]
+
+
+def _generator_step(p: Parameters, net: _Networks, state: _Networks, batch: _Batch) -> tuple[Any, list[Any]]:
+    weights = [old.weights for old in state[:4]]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        embedder, recovery, generator, supervisor = weights
+        latent = apply(net.embedder, embedder, batch.x, "weights")
+        early = apply(net.generator, generator, batch.noise, "weights")
+
+        # The generator's and supervisor's loss; the other networks are held.
+        held = tf.stop_gradient(latent)
+        fake = apply(net.supervisor, supervisor, early)
+        supervised = _supervised_loss(held, apply(net.supervisor, supervisor, held, "weights"), batch.real)
+        generated = apply(net.recovery, recovery, fake, "series")
+        verdicts = [apply(net.discriminator, state.discriminator.weights, z, "series") for z in (fake, early)]
+        unsupervised, unsupervised_early, moments = _generator_losses(batch.x, generated, *verdicts, batch.real)
+        loss = unsupervised + p.gamma * unsupervised_early
+        loss += p.supervised_weight * _root(supervised) + p.moment_weight * moments
+
+        # The embedder's and recovery's loss.
+        reconstruction = _root(_reconstruction_loss(batch.x, apply(net.recovery, recovery, latent), batch.real))
+        forecast = _supervised_loss(latent, apply(net.supervisor, supervisor, latent, "series"), batch.real)
+        loss += p.reconstruction_weight * reconstruction + p.embedder_supervised_weight * forecast
+    slopes = tape.gradient(loss, weights)
+    moved = [_descend(old, slope, p.learning_rate) for old, slope in zip(state[:4], slopes, strict=True)]
+    return _Networks(*moved, state.discriminator), [unsupervised, _root(supervised), moments, reconstruction]
+
+
+def _discriminator_step(p: Parameters, net: _Networks, state: _Networks, batch: _Batch) -> tuple[Any, Any]:
+    early = apply(net.generator, state.generator.weights, batch.noise, "weights")
+    fake = apply(net.supervisor, state.supervisor.weights, early, "weights")
+    latent = apply(net.embedder, state.embedder.weights, batch.x, "weights")
+    weights = state.discriminator.weights
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        verdicts = [apply(net.discriminator, weights, z, "weights") for z in (latent, fake, early)]
+        loss = _discriminator_loss(*verdicts, batch.real, p.gamma)
+    slope = tape.gradient(loss, weights)
+    moved = _descend(state.discriminator, slope, p.learning_rate, loss > p.discriminator_threshold)
+    return state._replace(discriminator=moved), loss
+
+
+# -------------------------------------------------------------------------------------------------- the three phases
+
+
+class _Phase(NamedTuple):
+    name: str
+    step: _Step
+    iterations: int
+    batches: int  # drawn for a step
+    losses: tuple[str, ...]
+
+
+def _phases(p: Parameters) -> list[_Phase]:
+    joint = ("discriminator", "generator", "supervised", "moments", "reconstruction")
+    return [
+        _Phase("embedding", _embedding_step, p.embedding_iterations, 1, ("reconstruction",)),
+        _Phase("supervised", _supervised_step, p.supervised_iterations, 1, ("supervised",)),
+        _Phase("joint", _joint_step, p.joint_iterations, p.generator_steps + 1, joint),
+    ]
+
+
+@functools.cache
+def _compiled(phase: _Phase, parameters: Parameters, net: _Networks) -> Any:
+    """Compile a function that takes as many steps as `rows` [steps, batches, B] has."""
+
+    def batch(values: Any, lengths: Any, rows: Any, seed: Any) -> _Batch:
+        time_points, features = values.shape[1:]
+        real = tf.range(time_points)[:, None] < tf.gather(lengths, rows)
+        noise = tf.random.stateless_uniform([time_points, features, rows.shape[0]], seed)
+        return _Batch(tf.transpose(tf.gather(values, rows), [1, 2, 0]), noise, tf.cast(real, tf.float32)[:, None, :])
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def run(state: _Networks, values: Any, lengths: Any, rows: Any, seeds: Any) -> tuple[_Networks, Any]:
+        def step(i: Any, state: _Networks, losses: Any) -> tuple[Any, ...]:
+            drawn = [batch(values, lengths, rows[i, k], seeds[i, k]) for k in range(phase.batches)]
+            state, told = phase.step(parameters, net, state, drawn)
+            return i + 1, state, losses.write(i, tf.stack(told))
+
+        steps = tf.shape(rows)[0]
+        losses = tf.TensorArray(tf.float32, steps, element_shape=[len(phase.losses)])
+        _, state, losses = tf.while_loop(lambda i, *_: i < steps, step, (0, state, losses), parallel_iterations=1)
+        return state, losses.stack()
+
+    return run
+
+
+def train(series: _Series, parameters: Parameters, seed: int, progress: bool = True) -> _Networks:
+    """Run the three phases and return the weights of each network.
+
+    A run longer than `checkpoint_minutes` keeps its state in `checkpoint`; started again with the same data,
+    parameters and seed it continues from there, to the same result.
+
+    Raises
+    ------
+    UserError
+        When a loss is no longer a number: names the phase and the step.
+    """
+    net = _networks(parameters, series.values.shape[2])
+    phases = _phases(parameters)
+    size = min(parameters.batch, len(series.values))
+    values, lengths = tf.constant(series.values), tf.constant(series.lengths, tf.int32)
+    weights = [network.first_weights(np.random.default_rng([seed, i])) for i, network in enumerate(net)]
+    state, place = _Networks(*map(_fresh, weights)), (0, 0)
+
+    checkpoint = _Checkpoint.of(series, parameters, seed)
+    if checkpoint:
+        state, place = checkpoint.load(state)
+    for number, phase in enumerate(phases):
+        if number < place[0]:
+            continue
+        first = place[1] if number == place[0] else 0
+        if first == 0:
+            state = _Networks(*(_fresh(old.weights) for old in state))
+        run = _compiled(phase, parameters, net)
+        label = f"TimeGAN, {phase.name}"
+        with tqdm(total=phase.iterations, initial=first, desc=label, unit="step", disable=not progress) as bar:
+            for step in range(first, phase.iterations, STEPS_PER_CALL):
+                steps = min(STEPS_PER_CALL, phase.iterations - step)
+                draws = _draws([seed, number, step], steps, phase.batches, len(values), size)
+                state, losses = run(state, values, lengths, *draws)
+                losses = losses.numpy()
+                _check_finite(losses, phase.name, step)
+                bar.set_postfix(dict(zip(phase.losses, losses[-1].round(4).tolist(), strict=True)), refresh=False)
+                bar.update(steps)
+                if checkpoint:
+                    checkpoint.save_now_and_then(state, (number, step + steps))
+    if checkpoint:
+        checkpoint.remove()
+    _check_finite(np.array([[old.weights.numpy().sum() for old in state]]), phases[-1].name, phases[-1].iterations - 1)
+    return _Networks(*(old.weights for old in state))
+
+
+def _draws(seed: list[int], steps: int, batches: int, stays: int, size: int) -> tuple[Any, Any]:
+    """Draw the stays of each batch, without replacement, and a seed for its noise."""
+    rng = np.random.default_rng(seed)
+    rows = [[rng.choice(stays, size, replace=False) for _ in range(batches)] for _ in range(steps)]
+    seeds = rng.integers(2**31, size=(steps, batches, 2))
+    return tf.constant(np.array(rows), tf.int32), tf.constant(seeds, tf.int32)
+
+
+def _fresh(weights: Any) -> _Adam:
+    """Let a network begin a phase: Adam remembers nothing."""
+    return _Adam(tf.constant(weights), tf.zeros(weights.shape), tf.zeros(weights.shape), tf.constant(0.0))
+
+
+def _check_finite(losses: np.ndarray, phase: str, first: int) -> None:
+    bad = ~np.isfinite(losses).all(axis=1)
+    if bad.any():
+        step = first + int(np.argmax(bad)) + 1
+        raise UserError(
+            f"TimeGAN diverged: in the {phase} phase, step {step}, a loss is not finite; lower learning_rate"
+        )
+
+
+def generate(series: _Series, weights: _Networks, parameters: Parameters, stays: int, seed: int) -> np.ndarray:
+    """Generate stays: noise through generator, supervisor and recovery, back in the units of the data.
+
+    Returns
+    -------
+    ndarray of float64, shape [stays, T, F]
+    """
+    rng = np.random.default_rng([seed, len(_phases(parameters))])
+    time_points, features = series.values.shape[1:]
+    net, size = _networks(parameters, features), min(parameters.batch, len(series.values))
+    lengths = rng.choice(series.lengths, stays)
+    data = np.full((stays, time_points, features), PADDING_FILL)
+    for first in range(0, stays, size):
+        part = lengths[first : first + size]
+        latent = apply(net.generator, weights.generator, _noise(rng, time_points, features, size), "weights")
+        latent = apply(net.supervisor, weights.supervisor, latent, "weights")
+        scaled = apply(net.recovery, weights.recovery, latent, "series").numpy().transpose(2, 0, 1)[: len(part)]
+        ahead, real = (np.arange(time_points) < part[:, None], np.arange(time_points) >= time_points - part[:, None])
+        data[first : first + size][real] = series.low + scaled[ahead] * series.span
+    return data
+
+
+def _noise(rng: np.random.Generator, *shape: int) -> Any:
+    return tf.constant(rng.random(shape, dtype=np.float32))
+
+
+# ---------------------------------------------------------------------------------------------------- checkpoints
+
+
+class _Checkpoint:
+    """The state of a run in one file of plain arrays, readable by its owner only: weights tell of the data.
+
+    The name holds a digest of data, parameters and seed, so that a file can only continue its own run.
+    """
+
+    def __init__(self, path: Path, minutes: float) -> None:
+        self._path, self._seconds, self._saved = path, 60 * minutes, time.monotonic()
+
+    @classmethod
+    def of(cls, series: _Series, parameters: Parameters, seed: int) -> "_Checkpoint | None":
+        if parameters.checkpoint is None:
+            return None
+        told = dataclasses.replace(parameters, checkpoint=None, checkpoint_minutes=0.0)
+        digest = hashlib.sha256(f"{told}{seed}{series.values.shape}".encode())
+        digest.update(series.values.data)
+        digest.update(np.ascontiguousarray(series.lengths).data)
+        return cls(
+            Path(parameters.checkpoint) / f"timegan-{digest.hexdigest()[:16]}.npz", parameters.checkpoint_minutes
+        )
+
+    def load(self, state: _Networks) -> tuple[_Networks, tuple[int, int]]:
+        """Return the kept state and the (phase, step) to go on from; without a file, what was given."""
+        if not self._path.is_file():
+            return state, (0, 0)
+        with np.load(self._path, allow_pickle=False) as arrays:
+            parts = [[arrays[f"{name}_{part}"] for part in _Adam._fields] for name in _Networks._fields]
+            phase, step = (int(n) for n in arrays["place"])
+        tqdm.write(f"TimeGAN: continuing from {self._path}")
+        return _Networks(*(_Adam(*map(tf.constant, part)) for part in parts)), (phase, step)
+
+    def save_now_and_then(self, state: _Networks, place: tuple[int, int]) -> None:
+        """Save if the last time is long enough ago."""
+        if time.monotonic() - self._saved >= self._seconds:
+            self.save(state, place)
+            self._saved = time.monotonic()
+
+    def save(self, state: _Networks, place: tuple[int, int]) -> None:
+        """Write the file whole or not at all."""
+        arrays = {f"{n}_{f}": getattr(a, f).numpy() for n, a in state._asdict().items() for f in _Adam._fields}
+        with _atomic(self._path) as file:
+            np.savez(file, place=np.array(place), **arrays)
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _atomic(path: Path) -> Iterator[Any]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)

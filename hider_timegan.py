@@ -1,0 +1,74 @@
+"""TimeGAN hider: stays made up by a generative adversarial network. A baseline of the 2020 challenge.
+
+Yoon, Jarrett and van der Schaar, "Time-series Generative Adversarial Networks", NeurIPS 2019. No generated stay
+belongs to a patient. In the order of a run: impute and scale; learn (examples/hider/timegan/timegan.py); generate; let
+time run forward; take values away in the data's own pattern of missingness; return to the input's units.
+
+What it does not protect against: the networks were trained on the patients, without any formal guarantee, and may have
+memorised some; each feature's range is the data's own, so extremes show; lengths of stay are drawn from the real ones.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import examples.hider.timegan.timegan as model
+from examples.hider.timegan.missingness import MissingnessModel
+from utils.data_preprocess import PADDING_FILL, get_scaler, inverse_process, preprocess_imputed, start_times
+
+
+@dataclass(frozen=True)
+class Parameters(model.Parameters):
+    """TimeGAN's own parameters, in examples/hider/timegan/timegan.py, and what happens around it."""
+
+    missing: bool = True  # whether generated values go missing as the data's do; else all are there
+
+
+# What gave 0.102 and 0.038 on Google stocks (paper, table 2; sizes from the authors' notebook).
+STOCKS = Parameters(
+    hidden=24, embedding_iterations=10_000, supervised_iterations=10_000, joint_iterations=10_000, missing=False
+)
+
+
+def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> tuple[np.ndarray, np.ndarray]:
+    """Train on the stays and return as many generated ones, of the input's shape and in its units.
+
+    Parameters
+    ----------
+    input_dict : dict
+        `data` [N, T, F] raw, `padding_mask` [N, T, F] or None, `seed`.
+    parameters : Parameters
+
+    Returns
+    -------
+    generated : ndarray of float64, shape [N, T, F]
+        NaN where missing, -1 where padded; time rises within a stay.
+    padding_mask : ndarray of bool, shape [N, T, F]
+
+    Raises
+    ------
+    UserError
+        When there is nothing to learn from, or training diverges.
+    """
+    data, padding_mask = input_dict["data"], input_dict["padding_mask"]
+    rng = np.random.default_rng(input_dict["seed"])
+
+    scaled = preprocess_imputed(data, padding_mask)
+    generated = model.timegan(scaled, parameters, rng)
+    padded = (generated == PADDING_FILL).all(axis=2)
+    real = ~padded
+
+    # Time since the first time point: it begins at 0 and does not run backwards.
+    time = np.sort(np.where(real, generated[:, :, 0], -np.inf), axis=1)
+    first = np.where(real, time, np.inf).min(axis=1, keepdims=True)
+    generated[:, :, 0] = np.where(real, time - first, PADDING_FILL)
+
+    # Stays begin at times like the data's: drawn between the ordered real ones, not copied.
+    starts = np.quantile(start_times(data, padding_mask), rng.random(len(data)))
+    mask = np.repeat(padded[:, :, None], data.shape[2], axis=2)
+    restored = inverse_process(generated, mask, get_scaler(data, padding_mask), starts)
+    if parameters.missing:
+        was_real = np.ones(padded.shape, bool) if padding_mask is None else ~np.asarray(padding_mask, bool)[:, :, 0]
+        restored[MissingnessModel.fit(np.isnan(data), was_real, rng).sample(real, rng)] = np.nan
+    return restored, mask
