@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from utils.data_preprocess import get_scaler, inverse_process, preprocess_imputed
+from utils.data_preprocess import PADDING_FILL, get_medians, impute, start_times
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Parameters:
 
 
 def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> tuple[np.ndarray, np.ndarray]:
-    """Impute, scale, add noise, shuffle, clip, and return to the input's units.
+    """Impute, add noise, shuffle, clip, and let every stay begin at time 0.
 
     Parameters
     ----------
@@ -41,19 +41,21 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     Returns
     -------
     generated : ndarray of float64, shape [N, T, F]
-        Without missing values. Feature 0 is the time since the start of the stay the row came from (so within a stay
-        times are in no order), and 0 in a stay's first row.
+        In the input's units, without missing values (a feature that no patient has is 0). Feature 0 is the time since
+        the start of the stay the row came from, so within a stay times are in no order, and 0 in a stay's first row.
     padding_mask : ndarray of bool, shape [N, T, F]
     """
     data, padding_mask = input_dict["data"], input_dict["padding_mask"]
     rng = np.random.default_rng(input_dict["seed"])
 
-    scaled = preprocess_imputed(data, padding_mask, dtype=np.float64)
+    imputed = impute(data, padding_mask, get_medians(data, padding_mask))
     real = ~np.asarray(padding_mask[:, :, 0], dtype=bool)
-    scaled[real] = shuffled_with_noise(scaled[real], parameters.noise_size, rng)
+    rows = imputed[real]
+    rows[:, 0] -= start_times(data, padding_mask)[np.nonzero(real)[0]]
+    generated = np.full(imputed.shape, PADDING_FILL)
+    generated[real] = shuffled_with_noise(rows, parameters.noise_size, rng)
     stays = np.flatnonzero(real.any(axis=1))
-    scaled[stays, real[stays].argmax(axis=1), 0] = 0.0
-    generated = inverse_process(scaled, padding_mask, get_scaler(data, padding_mask), start=np.zeros(len(data)))
+    generated[stays, real[stays].argmax(axis=1), 0] = 0.0
     return generated, padding_mask
 
 

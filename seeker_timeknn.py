@@ -31,6 +31,8 @@ def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """
     generated = times(input_dict["generated_data"], input_dict["generated_data_padding_mask"])
     enlarged = times(input_dict["enlarged_data"], input_dict["enlarged_data_padding_mask"])
+    # A time later than any patient's is nearer to all of theirs when moved to the latest.
+    np.minimum(generated, enlarged.max(), out=generated)
     distances, _ = nearest_neighbours(enlarged, generated)
 
     labels = np.zeros(len(enlarged), dtype=int)
@@ -45,4 +47,5 @@ def times(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
     """
     if padding_mask is None:
         padding_mask = (data == PADDING_FILL).all(axis=2, keepdims=True)
-    return preprocess_imputed(data[:, :, :1], padding_mask[:, :, :1])[:, :, 0]
+    with np.errstate(over="ignore"):  # a time too large for float32 becomes infinite, then the latest of all
+        return preprocess_imputed(data[:, :, :1], padding_mask[:, :, :1])[:, :, 0]
