@@ -1,10 +1,12 @@
 """The Docker sandbox holds hostile submissions; each test here is an attack, or what an honest one must still get."""
 
 import contextlib
+import io
 import os
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -169,6 +171,15 @@ class TestDockerSandbox(SandboxCases):
         (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
         outcome = sandbox.run(tmp_path, "hider", hider_arrays(), 0, self.limits, image="localhost/nowhere:1")
         assert (outcome.status, outcome.reason) == ("failed", "its image localhost/nowhere:1 cannot be had")
+
+    def test_an_image_without_python_fails_its_submission_alone(self, engine, tmp_path, sandbox):
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            tar.addfile(tarfile.TarInfo("empty"))
+        engine.api.import_image_from_data(packed.getvalue(), repository="localhost/empty", tag="1")
+        (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
+        outcome = sandbox.run(tmp_path, "hider", hider_arrays(), 0, self.limits, image="localhost/empty:1")
+        assert (outcome.status, outcome.reason) == ("failed", "its image localhost/empty:1 cannot be started")
 
     def test_gpus_are_given_only_when_asked_for(self, tmp_path):
         exchange = container.Exchange(tmp_path)

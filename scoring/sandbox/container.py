@@ -28,7 +28,6 @@ INSIDE = "/hide-and-seek"
 HOME = "/tmp"  # noqa: S108
 VOLUME_BYTES = 16 << 20
 ENGINE_SECONDS = 300
-API_VERSION = "1.41"  # of Docker 20.10, the oldest that is still in a Debian
 
 
 class DockerSandbox:
@@ -90,8 +89,7 @@ class DockerSandbox:
                 container = client.containers.create(wanted, **_settings(exchange, limits, volumes))
             except APIError as error:
                 raise UserError(f"the Docker engine made no container: {error.explanation}") from error
-            with _removed_after(container):
-                tails = _Tails(container, limits.log)
+            with _attached(container, limits.log) as tails:
                 started = time.monotonic()
                 try:
                     container.start()
@@ -121,14 +119,10 @@ def engine() -> Iterator[docker.DockerClient]:
     if scheme == "unix" and not Path(path).is_socket():  # the SDK would leave a socket open
         raise UserError(missing)
     try:
-        client = docker.from_env(timeout=ENGINE_SECONDS, version=API_VERSION)
+        client = docker.from_env(timeout=ENGINE_SECONDS)  # asks the engine for its version
     except DockerException as error:
         raise UserError(missing) from error
     with contextlib.closing(client):
-        try:
-            client.ping()
-        except (DockerException, requests.exceptions.RequestException) as error:
-            raise UserError(missing) from error
         yield client
 
 
@@ -225,19 +219,29 @@ class _Tails:
                 tail += chunk or b""
                 del tail[: -self.limit]
 
-    def texts(self) -> dict[str, str]:
-        """Give the ends, once the container has ended."""
+    def close(self) -> None:
+        """Wait for what the container, which has ended, wrote last."""
         self.reader.join(ENGINE_SECONDS)
         self.stream._response.close()
+
+    def texts(self) -> dict[str, str]:
+        """Give the ends, once the container has ended."""
+        self.close()
         return {name: tail.decode("utf-8", errors="replace") for name, tail in self.tails.items()}
 
 
 @contextlib.contextmanager
-def _removed_after(container: Any) -> Iterator[None]:
+def _attached(container: Any, limit: int) -> Iterator[_Tails]:
+    """Read what a container writes, and remove it in the end."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove, container)
+        tails = _Tails(container, limit)
+        stack.pop_all()
     try:
-        yield
+        yield tails
     finally:
         _remove(container)
+        tails.close()
 
 
 def _remove(container: Any) -> None:
