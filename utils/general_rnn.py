@@ -148,6 +148,7 @@ def _loss(keras: Any, task: str) -> Any:
 
 def _keras() -> Any:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # on, it says so on stderr whatever the log level
     try:
         import keras
     except ModuleNotFoundError as error:

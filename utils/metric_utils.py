@@ -300,6 +300,7 @@ def _check_data(name: str, data: np.ndarray, shape: tuple[int, ...], features: S
 def _engine() -> Any:
     """Import the engine, and TensorFlow with it, when models are trained and not before."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # on, it says so on stderr whatever the log level
     try:
         from utils import gru_ensemble
     except ModuleNotFoundError as error:
