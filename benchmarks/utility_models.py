@@ -38,7 +38,7 @@ def clocks() -> np.ndarray:
 
 
 def time_engine(data: np.ndarray, models: int, workers: int | None) -> np.ndarray:
-    """Return the seconds, and those of the CPU, to train `models` predictors, every sixth of them one-step-ahead, compiling included."""
+    """Return `clocks` to train `models` predictors, every sixth of them one-step-ahead, compiling included."""
     predictors = [gru_ensemble.Predictor("data", i % 6 or None, i // 6) for i in range(models)]
     series = {"data": gru_ensemble.Series.from_padded(data)}
     start = clocks()
@@ -47,7 +47,7 @@ def time_engine(data: np.ndarray, models: int, workers: int | None) -> np.ndarra
 
 
 def time_keras(data: np.ndarray, epochs: int) -> np.ndarray:
-    """Return the seconds, and those of the CPU, of one Keras fit of one feature's predictor, scaled from `epochs` to all epochs."""
+    """Return `clocks` of one Keras fit of one feature's predictor, scaled from `epochs` to all epochs."""
     features = data.shape[2]
     parameters = {"task": "regression", "model_type": "gru", "h_dim": features, "n_layer": gru_ensemble.LAYERS}
     parameters |= {"batch_size": gru_ensemble.BATCH, "learning_rate": gru_ensemble.LEARNING_RATE}
