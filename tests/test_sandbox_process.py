@@ -65,22 +65,27 @@ class TestProcessSandbox(SandboxCases):
 
     def test_many_small_files_are_bounded_too(self, play):
         code = """
-        for number in range(10000):
+        for number in range(100):
             with open(os.path.join(os.environ["HOME"], str(number)), "wb") as file:
                 file.write(bytes(10**6))
-        while True: pass
+        return input_dict["data"]
         """
         assert play(code).status == "output_limit"
 
     def test_memory_is_bounded_over_all_its_processes(self, play):
         code = """
+        ends, told = os.pipe(), os.pipe()
         for _ in range(6):
             if os.fork() == 0:
+                os.close(ends[1])
                 x = np.ones(300 * 2**20 // 8)
-                while True: pass
-        while True: pass
+                os.write(told[1], b"1")
+                os.read(ends[0], 1)  # holds its memory until the first process ends
+                os._exit(0)
+        while True:
+            os.read(told[0], 1)
         """
-        assert play(code).status == "memory"
+        assert play(code, limits=self.limited(seconds=20)).status == "memory"
 
     def test_what_leaves_the_session_is_ended_too(self, play, listener):
         code = f"""

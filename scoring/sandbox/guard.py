@@ -48,6 +48,8 @@ def main(settings: dict[str, Any]) -> None:
             ended_by = ended_by or _over_limit(settings, time.monotonic() - started)
     seconds = time.monotonic() - started
     _kill_all()
+    if ended_by is None and _written(settings) > settings["output"]:  # between the last look and its end
+        ended_by = FULL
     result = {"ended_by": ended_by, "exit_code": status, "seconds": seconds}
     Path(settings["result"]).write_text(json.dumps(result), encoding="utf-8")
 
@@ -85,7 +87,7 @@ def _over_limit(settings: dict[str, Any], seconds: float) -> str | None:
         return TIMEOUT
     if sum(map(_resident, _descendants())) > settings["memory"]:
         return MEMORY
-    if sum(map(_size, settings["writable"])) > settings["output"]:
+    if _written(settings) > settings["output"]:
         return FULL
     return None
 
@@ -117,15 +119,16 @@ def _resident(pid: int) -> int:
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
 
 
-def _size(folder: str) -> int:
-    """Bytes that a folder's files take on the disk."""
+def _written(settings: dict[str, Any]) -> int:
+    """Bytes that the files which the submission wrote take on the disk."""
     total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(path, name)).st_blocks * 512
-            except OSError:
-                continue
+    for folder in settings["writable"]:
+        for path, _, names in os.walk(folder):
+            for name in names:
+                try:
+                    total += os.lstat(os.path.join(path, name)).st_blocks * 512
+                except OSError:
+                    continue
     return total
 
 
