@@ -1,5 +1,7 @@
 """Seekers find copies, find nothing in independent data, and look at what they say they look at."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import make_stays
@@ -248,21 +250,30 @@ def test_shuffled_time_points_are_found_by_comparing_time_points_only(rng):
     assert accuracy(as_points, members) > 0.95
 
 
-def test_with_a_limit_on_pairs_fewer_time_points_of_each_stay_are_looked_up_and_copies_still_found(rng):
+def test_one_time_point_of_each_stay_is_enough_to_find_copies(rng):
     data, mask, members = halves(rng, features=12)
-    one_each = seeker_matching.Parameters(compare="time_points", time_point_pairs=1)
-    labels, scores = seeker_matching.seeker(
-        {
-            "generated_data": data[members],
-            "generated_data_padding_mask": mask[members],
-            "enlarged_data": data,
-            "enlarged_data_padding_mask": mask,
-            "seed": 0,
-        },
-        one_each,
-    )
+    one = seeker_matching.Parameters(compare="time_points", time_points=1)
+    labels, scores = seek(lambda given: seeker_matching.seeker(given, one), data[members], mask[members], data, mask)
     assert accuracy(labels, members) > 0.95
     assert not np.array_equal(scores, seek(by_time_points, data[members], mask[members], data, mask)[1])
+
+
+def test_by_default_ten_time_points_are_looked_up_and_all_where_published(rng):
+    data, mask = make_stays(rng, 20, time_points=30)
+    generated, generated_mask = make_stays(rng, 5, time_points=30)
+    parameters = [
+        seeker_matching.Parameters(compare="time_points"),
+        seeker_matching.Parameters(compare="time_points", time_points=10),
+        replace(seeker_matching.PUBLISHED, compare="time_points"),
+        seeker_matching.Parameters(compare="time_points", time_points=30),
+    ]
+    default, ten, published, every = (
+        seek(lambda given, p=p: seeker_matching.seeker(given, p), generated, generated_mask, data, mask)[1]
+        for p in parameters
+    )
+    np.testing.assert_array_equal(default, ten)
+    np.testing.assert_array_equal(published, every)
+    assert not np.array_equal(ten, every)
 
 
 def test_evenly_spaced_time_points():
@@ -274,7 +285,6 @@ def test_evenly_spaced_time_points():
         [1, 0, 0, 1, 0, 0, 1, 0],
     ]
     np.testing.assert_array_equal(evenly_spaced(real, 100), real)
-    np.testing.assert_array_equal(evenly_spaced(real, 0), evenly_spaced(real, 1))
     assert evenly_spaced(real, 1).sum(axis=1).tolist() == [1, 1, 0, 1]
 
 
@@ -285,6 +295,6 @@ def test_nearest_distances_are_those_of_the_direct_computation(rng, monkeypatch)
     np.testing.assert_allclose(nearest_distances(points, generated), direct, rtol=1e-4)
 
 
-def test_matching_refuses_a_limit_below_one():
-    with pytest.raises(ValueError, match="time_point_pairs"):
-        seeker_matching.Parameters(time_point_pairs=0)
+def test_matching_refuses_to_look_up_no_time_point():
+    with pytest.raises(ValueError, match="time_points"):
+        seeker_matching.Parameters(time_points=0)
