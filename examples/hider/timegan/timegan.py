@@ -25,10 +25,10 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from examples.hider.timegan.recurrent import Module, Network, apply
 from utils.data_preprocess import PADDING_FILL
 from utils.errors import UserError
 from utils.misc import legacy_rng
+from utils.recurrent import Adam, Module, Network, apply
 
 STEPS_PER_CALL = 20  # compiled training steps between two looks at the losses
 
@@ -232,25 +232,6 @@ def _discriminator_loss(real_verdict: Any, fake_verdict: Any, early_verdict: Any
 # ---------------------------------------------------------------------------------------------- one training step
 
 
-class _Adam(NamedTuple):
-    """Weights of one network under Adam (Kingma and Ba 2015), and its memory."""
-
-    weights: Any
-    mean: Any
-    square: Any
-    count: Any
-
-
-@tf.function(jit_compile=True, autograph=False)
-def _descend(state: _Adam, slope: Any, rate: float, active: Any = True) -> _Adam:
-    count = state.count + 1.0
-    mean = state.mean + (1 - 0.9) * (slope - state.mean)
-    square = state.square + (1 - 0.999) * (slope * slope - state.square)
-    rate *= tf.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-    moved = _Adam(state.weights - rate * mean / (tf.sqrt(square) + 1e-8), mean, square, count)
-    return _Adam(*(tf.where(active, new, old) for new, old in zip(moved, state, strict=True)))
-
-
 class _Batch(NamedTuple):
     x: Any  # [T, F, B]
     noise: Any  # [T, F, B]
@@ -270,7 +251,7 @@ def _embedding_step(p: Parameters, net: _Networks, state: _Networks, batches: li
         error = _root(_reconstruction_loss(batch.x, recovered, batch.real))
         loss = p.reconstruction_weight * error
     slopes = tape.gradient(loss, weights)
-    embedder, recovery = (_descend(old, slope, p.learning_rate) for old, slope in zip(state[:2], slopes, strict=True))
+    embedder, recovery = (old.step(slope, p.learning_rate) for old, slope in zip(state[:2], slopes, strict=True))
     return state._replace(embedder=embedder, recovery=recovery), [error]
 
 
@@ -283,7 +264,7 @@ def _supervised_step(p: Parameters, net: _Networks, state: _Networks, batches: l
         supervised = apply(net.supervisor, state.supervisor.weights, latent, "weights")
         error = _supervised_loss(latent, supervised, batch.real)
     slope = tape.gradient(error, state.supervisor.weights)
-    return state._replace(supervisor=_descend(state.supervisor, slope, p.learning_rate)), [_root(error)]
+    return state._replace(supervisor=state.supervisor.step(slope, p.learning_rate)), [_root(error)]
 
 
 def _joint_step(p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch]) -> tuple[Any, list[Any]]:
@@ -318,7 +299,7 @@ def _generator_step(p: Parameters, net: _Networks, state: _Networks, batch: _Bat
         forecast = _supervised_loss(latent, apply(net.supervisor, supervisor, latent, "series"), batch.real)
         loss += p.reconstruction_weight * reconstruction + p.embedder_supervised_weight * forecast
     slopes = tape.gradient(loss, weights)
-    moved = [_descend(old, slope, p.learning_rate) for old, slope in zip(state[:4], slopes, strict=True)]
+    moved = [old.step(slope, p.learning_rate) for old, slope in zip(state[:4], slopes, strict=True)]
     return _Networks(*moved, state.discriminator), [unsupervised, _root(supervised), moments, reconstruction]
 
 
@@ -332,7 +313,7 @@ def _discriminator_step(p: Parameters, net: _Networks, state: _Networks, batch: 
         verdicts = [apply(net.discriminator, weights, z, "weights") for z in (latent, fake, early)]
         loss = _discriminator_loss(*verdicts, batch.real, p.gamma)
     slope = tape.gradient(loss, weights)
-    moved = _descend(state.discriminator, slope, p.learning_rate, loss > p.discriminator_threshold)
+    moved = state.discriminator.step(slope, p.learning_rate, loss > p.discriminator_threshold)
     return state._replace(discriminator=moved), loss
 
 
@@ -397,7 +378,7 @@ def train(series: _Series, parameters: Parameters, seed: int, progress: bool = T
     size = min(parameters.batch, len(series.values))
     values, lengths = tf.constant(series.values), tf.constant(series.lengths, tf.int32)
     weights = [network.first_weights(np.random.default_rng([seed, i])) for i, network in enumerate(net)]
-    state, place = _Networks(*map(_fresh, weights)), (0, 0)
+    state, place = _Networks(*map(Adam.begin, weights)), (0, 0)
 
     checkpoint = _Checkpoint.of(series, parameters, seed)
     if checkpoint:
@@ -407,7 +388,7 @@ def train(series: _Series, parameters: Parameters, seed: int, progress: bool = T
             continue
         first = place[1] if number == place[0] else 0
         if first == 0:
-            state = _Networks(*(_fresh(old.weights) for old in state))
+            state = _Networks(*(Adam.begin(old.weights) for old in state))
         run = _compiled(phase, parameters, net)
         label = f"TimeGAN, {phase.name}"
         with tqdm(total=phase.iterations, initial=first, desc=label, unit="step", disable=not progress) as bar:
@@ -433,11 +414,6 @@ def _draws(seed: list[int], steps: int, batches: int, stays: int, size: int) -> 
     rows = [[rng.choice(stays, size, replace=False) for _ in range(batches)] for _ in range(steps)]
     seeds = rng.integers(2**31, size=(steps, batches, 2))
     return tf.constant(np.array(rows), tf.int32), tf.constant(seeds, tf.int32)
-
-
-def _fresh(weights: Any) -> _Adam:
-    """Let a network begin a phase: Adam remembers nothing."""
-    return _Adam(tf.constant(weights), tf.zeros(weights.shape), tf.zeros(weights.shape), tf.constant(0.0))
 
 
 def _check_finite(losses: np.ndarray, phase: str, first: int) -> None:
@@ -504,10 +480,10 @@ class _Checkpoint:
         if not self._path.is_file():
             return state, (0, 0)
         with np.load(self._path, allow_pickle=False) as arrays:
-            parts = [[arrays[f"{name}_{part}"] for part in _Adam._fields] for name in _Networks._fields]
+            parts = [[arrays[f"{name}_{part}"] for part in Adam._fields] for name in _Networks._fields]
             phase, step = (int(n) for n in arrays["place"])
         tqdm.write(f"TimeGAN: continuing from {self._path}")
-        return _Networks(*(_Adam(*map(tf.constant, part)) for part in parts)), (phase, step)
+        return _Networks(*(Adam(*map(tf.constant, part)) for part in parts)), (phase, step)
 
     def save_now_and_then(self, state: _Networks, place: tuple[int, int]) -> None:
         """Save if the last time is long enough ago."""
@@ -517,7 +493,7 @@ class _Checkpoint:
 
     def save(self, state: _Networks, place: tuple[int, int]) -> None:
         """Write the file whole or not at all."""
-        arrays = {f"{n}_{f}": getattr(a, f).numpy() for n, a in state._asdict().items() for f in _Adam._fields}
+        arrays = {f"{n}_{f}": getattr(a, f).numpy() for n, a in state._asdict().items() for f in Adam._fields}
         with _atomic(self._path) as file:
             np.savez(file, place=np.array(place), **arrays)
 

@@ -15,7 +15,7 @@ Padding needs no mask here: series start at time 0 and are padded at the end, an
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -215,3 +215,32 @@ def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt) -> A
         return kept[0], gradient
 
     return run(series, *weights)
+
+
+class Adam(NamedTuple):
+    """A weight vector under Adam (Kingma and Ba 2015), and what the method remembers."""
+
+    weights: Any
+    mean: Any
+    square: Any
+    count: Any
+
+    @classmethod
+    def begin(cls, weights: Any) -> "Adam":
+        """Start from weights, with nothing to remember."""
+        weights = tf.convert_to_tensor(weights)
+        return cls(weights, tf.zeros(weights.shape), tf.zeros(weights.shape), tf.constant(0.0))
+
+    def step(self, slope: Any, rate: float, active: Any = True) -> "Adam":
+        """Go one step down the slope, where `active`."""
+        return _step(self, slope, rate, active)
+
+
+@tf.function(jit_compile=True, autograph=False, reduce_retracing=True)
+def _step(state: Adam, slope: Any, rate: Any, active: Any) -> Adam:
+    count = state.count + 1.0
+    mean = state.mean + (1 - 0.9) * (slope - state.mean)
+    square = state.square + (1 - 0.999) * (slope * slope - state.square)
+    rate *= tf.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+    moved = Adam(state.weights - rate * mean / (tf.sqrt(square) + 1e-8), mean, square, count)
+    return Adam(*(tf.where(active, new, old) for new, old in zip(moved, state, strict=True)))
