@@ -255,7 +255,7 @@ class SandboxCases:
     @pytest.mark.parametrize(
         "write",
         [
-            "np.savez(out, generated_data=np.array([Evil()], dtype=object))",
+            "np.savez(out, generated_data=np.full(data.shape, Evil(), dtype=object))",
             "import pickle; open(out, 'wb').write(pickle.dumps(Evil()))",
             "np.save(open(out, 'wb'), np.array([Evil()], dtype=object))",
             "np.savez(out, generated_data=data, evil=np.array([Evil()], dtype=object))",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scoring.sandbox import Limits, ProcessSandbox
-from scoring.sandbox.exchange import RUNNER
+from scoring.sandbox.exchange import RUNNER, _open_plain
 from scoring.sandbox.leftovers import this_process
 from tests.sandbox_cases import MIB, SandboxCases, hider_arrays
 from utils.errors import UserError
@@ -179,3 +179,13 @@ def test_what_runs_inside_is_written_for_python_3_6_and_numpy_alone():
     }
     imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} - {"utils.parameters"}
     assert imported - {"numpy"} <= set(sys.stdlib_module_names)
+
+
+def test_what_was_put_in_place_of_an_output_file_is_not_opened(tmp_path):
+    (tmp_path / "file").touch()
+    _open_plain(tmp_path / "file").close()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "nothing"):
+        with pytest.raises(OSError):  # noqa: PT011 - each its own
+            _open_plain(tmp_path / name)
