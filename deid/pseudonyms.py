@@ -1,0 +1,100 @@
+"""Automatic pseudonymisation: PHI tokens replaced by neighbours in the embedding space, digits by digits."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from deid.corpus import Note, replace_spans
+from deid.embeddings import Embeddings
+from deid.tokens import tokenize
+
+CHUNK = 1024  # words compared with the vocabulary at a time: 1024 x 200,000 x 4 bytes = 0.8 GB at most
+
+
+def replaceable(word: str) -> bool:
+    """Whether a token says something: punctuation does not and is never replaced."""
+    return any(character.isalnum() for character in word)
+
+
+def neighbors(embeddings: Embeddings, words: Sequence[str], number: int, random: np.random.Generator) -> np.ndarray:
+    """Return what may stand in for each word: [n, N] rows of `embeddings.words`, never the word itself.
+
+    The N nearest by cosine that are words or numbers themselves; for an all-digit word, N random all-digit ones.
+    Friedrich et al. use N from 5 to 500.
+    """
+    rows = np.array([row for row, word in enumerate(embeddings.words) if replaceable(word)])
+    number = min(number, len(rows) - 1)
+    digits = np.array([row for row in rows if embeddings.words[row].isdigit()])
+    row_of = {embeddings.words[row]: place for place, row in enumerate(rows)}
+    space = _unit(embeddings[[embeddings.words[row] for row in rows]])
+    found = np.empty((len(words), number), np.int64)
+    for begin in range(0, len(words), CHUNK):
+        part = words[begin : begin + CHUNK]
+        likeness = _unit(embeddings[part]) @ space.T
+        for i, word in enumerate(part):
+            if word in row_of:
+                likeness[i, row_of[word]] = -np.inf
+        found[begin : begin + CHUNK] = rows[np.argpartition(-likeness, number - 1, 1)[:, :number]]
+    for i, word in enumerate(words):
+        if word.isdigit() and len(digits) > 2:
+            others = digits[[embeddings.words[row] != word for row in digits]]
+            found[i] = random.choice(others, number)
+    return found
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(length > 0, length, 1)
+
+
+def pseudonymize(
+    notes: Sequence[Note], embeddings: Embeddings, number: int, random: np.random.Generator
+) -> list[Note]:
+    """Return the notes with every PHI token replaced; spans move along.
+
+    A token takes one of its `number` nearest neighbours at random, in its own casing; digits become random digits, one
+    for one; punctuation stays. Within a note the same token (in any casing) always gets the same replacement.
+    """
+    pieces = [[note.text[span.start : span.end] for span in note.spans or ()] for note in notes]
+    parts = [[[text[a:b] for a, b in tokenize(text)] for text in texts] for texts in pieces]
+    words = sorted({w.lower() for texts in parts for ws in texts for w in ws if replaceable(w) and not _digital(w)})
+    choices = dict(zip(words, neighbors(embeddings, words, number, random), strict=True)) if words else {}
+    result = []
+    for note, texts in zip(notes, pieces, strict=True):
+        chosen: dict[str, str] = {}
+
+        def replace(word: str, chosen: dict[str, str] = chosen) -> str:
+            if not replaceable(word):
+                return word
+            key = word.lower()
+            if key not in chosen:
+                if key in choices:
+                    others = [w for w in (embeddings.words[row] for row in choices[key]) if w.lower() != key]
+                    chosen[key] = str(random.choice(others)) if others else word
+                else:
+                    chosen[key] = "".join(str(random.integers(10)) if c.isdigit() else c for c in key)
+            return _in_casing_of(word, chosen[key])
+
+        replacements = []
+        for text in texts:
+            out, position = [], 0
+            for start, end in tokenize(text):
+                out += [text[position:start], replace(text[start:end])]
+                position = end
+            replacements.append("".join(out) + text[position:])
+        result.append(replace_spans(note, replacements))
+    return result
+
+
+def _digital(word: str) -> bool:
+    return any(character.isdigit() for character in word)
+
+
+def _in_casing_of(word: str, other: str) -> str:
+    if word.isupper() and len(word) > 1:
+        return other.upper()
+    if word[0].isupper():
+        return other[0].upper() + other[1:]
+    return other.lower() if word.islower() else other
+
+
