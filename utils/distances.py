@@ -3,6 +3,7 @@
 import numpy as np
 
 _BLOCK = 1024  # a block of pairs is 1024 x 1024 float32: 4 MiB, whatever the number of records
+_PAIRS = 16  # neighbours compared in double precision at once: they stay in the cache
 
 
 def nearest_neighbours(queries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -27,7 +28,7 @@ def nearest_neighbours(queries: np.ndarray, references: np.ndarray) -> tuple[np.
     """
     flat_queries = queries.reshape(len(queries), -1)
     flat_references = references.reshape(len(references), -1)
-    centre = flat_references.mean(axis=0, dtype=np.float64)
+    centre = flat_references.mean(axis=0, dtype=np.float64).astype(np.float32)
     right = np.subtract(flat_references, centre, dtype=np.float32, casting="unsafe")
     right_norms = np.einsum("md,md->m", right, right)
     distances = np.empty(len(queries))
@@ -46,6 +47,8 @@ def nearest_neighbours(queries: np.ndarray, references: np.ndarray) -> tuple[np.
             nearer = value < best
             best[nearer] = value[nearer]
             nearest[rows][nearer] = first + candidate[nearer]
-        difference = flat_queries[rows].astype(np.float64) - flat_references[nearest[rows]]
+    for start in range(0, len(queries), _PAIRS):
+        rows = slice(start, start + _PAIRS)
+        difference = np.subtract(flat_queries[rows], flat_references[nearest[rows]], dtype=np.float64)
         distances[rows] = np.sqrt(np.einsum("nd,nd->n", difference, difference))
     return distances, nearest
