@@ -179,7 +179,7 @@ def write_i2b2(path: Path, note: Note, elements: dict[str, str]) -> None:
     text = _NOT_XML.sub("\ufffd", note.text)  # characters XML cannot hold; offsets stay
     tags = "".join(
         f'    <{elements.get(span.type, "PHI")} id="T{number}" start="{span.start}" end="{span.end}"'
-        f" text={quoteattr(text[span.start : span.end])} TYPE={quoteattr(span.type)} comment=\"\"/>\n"
+        f' text={quoteattr(text[span.start : span.end])} TYPE={quoteattr(span.type)} comment=""/>\n'
         for number, span in enumerate(note.spans or (), 1)
     )
     body = escape(text, {"\r": "&#13;"})  # a bare \r would be read back as \n and \r\n would shift every offset

@@ -63,7 +63,9 @@ class Encoded:
         lengths = self.lengths[chosen]
         inside = np.arange(lengths.max()) < lengths[:, None]
         padded = np.zeros((*inside.shape, *flat.shape[1:]), flat.dtype)
-        padded[inside] = flat[np.concatenate([np.arange(s, s + n) for s, n in zip(self.starts[chosen], lengths, strict=True)])]
+        padded[inside] = flat[
+            np.concatenate([np.arange(s, s + n) for s, n in zip(self.starts[chosen], lengths, strict=True)])
+        ]
         return padded
 
     def altered(self, chosen: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -113,7 +115,9 @@ def encode(
     tags = np.array([known[tag] for s in flat for tag in (s.labels or ("O",) * len(s.words))], np.int32)
     lengths = np.array([len(sentence.words) for sentence in flat], np.int64)
     vectors, candidates = embeddings[words], np.zeros((len(words), 0), np.int32)
-    hidden = (tags > 0) & np.array([replaceable(word) for word in words], bool)[ids] if number else np.zeros(len(ids), bool)
+    hidden = (
+        (tags > 0) & np.array([replaceable(word) for word in words], bool)[ids] if number else np.zeros(len(ids), bool)
+    )
     if number and random is not None:
         needed = np.unique(ids[hidden])
         found = neighbors(embeddings, [words[i] for i in needed], number, random)

@@ -16,7 +16,7 @@ import tensorflow as tf
 from deid.tokens import CASINGS
 
 KINDS = ("lstm", "dense", "raw")  # raw: normalised embeddings without noise; hides nothing, the baseline of the audit
-NOISE = 0.5  # initial standard deviation of the trainable noise; the embeddings' components have unit size
+NOISE = 1.0  # initial standard deviation of the trainable noise; the embeddings' components have unit size
 
 
 def reverse_gradient(x: tf.Tensor, weight: float = 1.0) -> tf.Tensor:

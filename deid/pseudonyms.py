@@ -47,9 +47,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.where(length > 0, length, 1)
 
 
-def pseudonymize(
-    notes: Sequence[Note], embeddings: Embeddings, number: int, random: np.random.Generator
-) -> list[Note]:
+def pseudonymize(notes: Sequence[Note], embeddings: Embeddings, number: int, random: np.random.Generator) -> list[Note]:
     """Return the notes with every PHI token replaced; spans move along.
 
     A token takes one of its `number` nearest neighbours at random, in its own casing; digits become random digits, one
@@ -96,5 +94,3 @@ def _in_casing_of(word: str, other: str) -> str:
     if word[0].isupper():
         return other[0].upper() + other[1:]
     return other.lower() if word.islower() else other
-
-

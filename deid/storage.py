@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from deid import crf
-from deid.encoding import Encoded, batches
 from deid.embeddings import Embeddings
+from deid.encoding import Encoded, batches
 from deid.files import read_archive, write_archive
 from deid.models import KINDS, Adversary, Deidentifier, Representation, initialize
 from utils.errors import UserError
@@ -117,9 +117,7 @@ def _represent(network: Representation, vectors: tf.Tensor, lengths: tf.Tensor) 
 
 
 def _score(network: Deidentifier, vectors: np.ndarray, casing: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return _scores(
-        network, tf.constant(vectors), tf.constant(casing, tf.int32), tf.constant(lengths, tf.int32)
-    ).numpy()
+    return _scores(network, tf.constant(vectors), tf.constant(casing, tf.int32), tf.constant(lengths, tf.int32)).numpy()
 
 
 @tf.function(reduce_retracing=True)

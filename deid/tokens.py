@@ -19,9 +19,7 @@ def _ranges(*categories: str) -> str:
     points = [point for point in range(0x20000) if unicodedata.category(chr(point)) in categories]
     steps = [i for i in range(1, len(points)) if points[i] != points[i - 1] + 1]
     starts, ends = [0, *steps], [*steps, len(points)]
-    return "".join(
-        f"\\U{points[a]:08x}-\\U{points[b - 1]:08x}" for a, b in zip(starts, ends, strict=True)
-    )
+    return "".join(f"\\U{points[a]:08x}-\\U{points[b - 1]:08x}" for a, b in zip(starts, ends, strict=True))
 
 
 _MARKS = _ranges("Mn", "Mc", "Me")  # accents and vowel signs belong to the letter before them

@@ -37,6 +37,7 @@ from utils.progress import progress_bar
 
 LN2 = float(np.log(2.0))
 PATIENCE = 10  # epochs without a better validation loss
+PLAIN_SHARE = 1 / 3  # of the sentences without PHI, drawn anew each epoch: most of the tokens, little to learn
 LEARNING_RATE = 0.002  # Nadam's default when the paper was written
 
 
@@ -305,7 +306,9 @@ class _Run:
                 deid, adversary = self._validate(phase)
                 counted = deid * phase.deid
                 counted += adversary if phase.adversary == "loss" else 0.0
-                counted += abs(adversary - LN2) * self.model.settings.adversary_weight if phase.adversary == "chance" else 0.0
+                counted += (
+                    abs(adversary - LN2) * self.model.settings.adversary_weight if phase.adversary == "chance" else 0.0
+                )
                 self.epoch, self.waited = self.epoch + 1, self.waited + 1
                 if counted < self.least:
                     self.least, self.waited, self.best = counted, 0, self.model.weights()
@@ -319,13 +322,10 @@ class _Run:
         self._keep()
 
     def _epoch(self, step: str, random: np.random.Generator | None) -> list[np.ndarray]:
-        """Return an epoch's batches: every sentence with PHI; unless the adversary alone trains, as many without.
-
-        Sentences without PHI are most of a note and teach little; a random share of them an epoch halves the time.
-        """
+        """Return an epoch's batches: every sentence with PHI and, unless the adversary alone trains, a share without."""
         phi, plain = np.flatnonzero(self.training.has_phi), np.flatnonzero(~self.training.has_phi)
         if step != "adversary":
-            share = min(len(plain), max(len(phi), BATCH))
+            share = min(len(plain), max(round(PLAIN_SHARE * len(plain)), BATCH))
             plain = random.choice(plain, share, replace=False) if random is not None else plain[:share]
             phi = np.concatenate([phi, plain])
         return list(batches(self.training.lengths, phi, random))

@@ -1,0 +1,5 @@
+"""Run `python -m deid`."""
+
+from deid.cli import main
+
+main()

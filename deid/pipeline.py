@@ -1,0 +1,107 @@
+"""What the commands do, as functions: train, represent, retrain, label."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from deid.corpus import Note
+from deid.embeddings import Embeddings
+from deid.encoding import Encoded, batches, encode
+from deid.storage import Model, Settings, Shared
+from deid.tokens import decode_labels
+from deid.training import Epochs, Phase, train
+from utils.errors import UserError
+
+
+def train_model(
+    settings: Settings,
+    embeddings: Embeddings,
+    training: Sequence[Note],
+    validation: Sequence[Note],
+    epochs: Epochs,
+    checkpoint: Path | None = None,
+    show: bool = True,
+) -> Model:
+    """Train representation, de-identifier and adversary together; see `training.train`."""
+    random = np.random.default_rng(settings.seed)
+    encoded = [encode(part, embeddings, settings.labels, settings.neighbors, random) for part in (training, validation)]
+    if not all(part.has_phi.any() for part in encoded):
+        raise UserError("no PHI in the training or in the validation notes; both need some")
+    model = Model(settings, embeddings)
+    train(model, *encoded, epochs, checkpoint, show)
+    return model
+
+
+def represent(model: Model, notes: Sequence[Note]) -> Shared:
+    """Return what a hospital sends: representations, casing and labels of all sentences, in random order.
+
+    Noise and order are drawn afresh from the operating system at every call. Sentences are shuffled over all notes, so
+    that neither notes nor their order can be pieced together from the file's order.
+    """
+    model.renew_noise()
+    encoded = encode(notes, model.embeddings, model.settings.labels)
+    representations = np.empty((len(encoded.ids), model.size), np.float32)
+    for chosen in batches(encoded.lengths, np.arange(len(encoded.lengths)), None, 128):
+        lengths = encoded.lengths[chosen]
+        found = model.represent(encoded.vectors[encoded.pad(encoded.ids, chosen)], lengths)
+        for row, start, length in zip(found, encoded.starts[chosen], lengths, strict=True):
+            representations[start : start + length] = row[:length]
+    order = np.random.default_rng().permutation(len(encoded.lengths))
+    tokens = np.concatenate([np.arange(encoded.starts[i], encoded.starts[i] + encoded.lengths[i]) for i in order])
+    return Shared(
+        representations=representations[tokens],
+        casing=encoded.casing[tokens],
+        labels=encoded.labels[tokens].astype(np.int16),
+        lengths=encoded.lengths[order].astype(np.int32),
+        label_names=model.settings.labels,
+        model=model.fingerprint(),
+    )
+
+
+def retrain(model: Model, received: Sequence[Shared], epochs: int, seed: int = 0, show: bool = True) -> Model:
+    """Return a model with a new de-identifier, trained on representations received; a tenth of the sentences validate."""
+    representations = np.concatenate([shared.representations for shared in received])
+    casing = np.concatenate([shared.casing for shared in received])
+    labels = np.concatenate([shared.labels for shared in received]).astype(np.int32)
+    lengths = np.concatenate([shared.lengths for shared in received]).astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    if len(lengths) < 10:
+        raise UserError(f"{len(lengths)} sentences received; at least 10 are needed to train and validate")
+    every = Encoded(
+        vectors=representations,
+        ids=np.arange(len(labels), dtype=np.int32),
+        casing=casing,
+        labels=labels,
+        starts=starts,
+        lengths=lengths,
+        note_of=np.arange(len(lengths)),
+        words=[],
+        sentences=[],
+        candidates=np.zeros((0, 0), np.int32),
+        hidden=labels > 0,
+    )
+    order = np.random.default_rng(seed).permutation(len(lengths))
+    cut = max(1, len(order) // 10)
+    parts = []
+    for chosen in (order[cut:], order[:cut]):
+        parts.append(replace(every, starts=starts[chosen], lengths=lengths[chosen], note_of=chosen))
+    # what was received is already a representation: a "raw" model passes it through unchanged
+    stand_in = Embeddings([""], np.zeros((1, model.size), np.float32), np.zeros((0, model.size), np.float32))
+    learner = Model(replace(model.settings, representation="raw", adversary_width=1, seed=seed), stand_in)
+    train(learner, *parts, Epochs(epochs, 0, 0), None, show, [Phase("retrain", ("stable",), epochs, True, "")])
+    new = model.with_deidentifier(seed)
+    new.deidentifier.set_weights(learner.deidentifier.get_weights())
+    return new
+
+
+def label(model: Model, notes: Sequence[Note]) -> list[Note]:
+    """Return the notes with the PHI the model finds, whatever annotations they came with."""
+    bare = [replace(note, spans=None) for note in notes]
+    encoded = encode(bare, model.embeddings, model.settings.labels)
+    names = np.array(model.settings.labels)[model.predict(encoded)]
+    spans: list[list] = [[] for _ in notes]
+    for sentence, start, note in zip(encoded.sentences, encoded.starts, encoded.note_of, strict=True):
+        spans[note] += decode_labels(sentence.offsets, names[start : start + len(sentence.words)])
+    return [replace(note, spans=tuple(sorted(found))) for note, found in zip(bare, spans, strict=True)]
