@@ -1,0 +1,148 @@
+"""The siamese embedding: a CNN that learns to tell whether two records are of one patient."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from utils.progress import progress_bar
+
+_CHECK_EVERY = 25  # iterations between two looks at the held-out pairs
+_PATIENCE = 4  # looks without improvement by a hundredth before training stops
+_HELD_OUT = 0.1  # share of the records
+_HELD_OUT_PAIRS = 256
+_TOLD_APART = 0.95  # share of held-out pairs on the right side of half the margin
+
+
+def build_embedding(shape: tuple[int, int], filters: int, dropout: float, rng: np.random.Generator) -> keras.Model:
+    """Build the CNN: records [n, T, F] to embeddings [n, 128]; pooling rounds up, so any T and F will do."""
+
+    def seed() -> int:
+        return int(rng.integers(2**31))
+
+    def weights() -> Any:
+        return keras.initializers.GlorotUniform(seed())
+
+    inputs = keras.Input(shape)
+    x = keras.layers.Reshape((*shape, 1))(inputs)
+    for channels, size in ((filters, 5), (filters, 3), (2 * filters, 3)):
+        x = keras.layers.Conv2D(channels, size, padding="same", kernel_initializer=weights())(x)
+        x = keras.layers.LayerNormalization()(x)
+        x = keras.layers.Dropout(dropout, seed=seed())(x)
+        x = keras.layers.MaxPooling2D(2, padding="same")(x)
+        x = keras.layers.Activation("sigmoid")(x)
+    x = keras.layers.Flatten()(x)
+    x = keras.layers.Dense(256, kernel_initializer=weights())(x)
+    x = keras.layers.Dense(128, activation="sigmoid", kernel_initializer=weights())(x)
+    return keras.Model(inputs, x)
+
+
+def distance(a: Any, b: Any) -> Any:
+    """Euclidean distance along the last axis, with a gradient at 0."""
+    return tf.sqrt(tf.reduce_sum(tf.square(a - b), axis=-1) + 1e-12)
+
+
+def contrastive_loss(distances: Any, similar: Any, margin: float) -> Any:
+    """Hadsell, Chopra and LeCun (CVPR 2006): similar pairs attract, others repel up to `margin`."""
+    apart = tf.nn.relu(margin - distances)
+    return tf.reduce_mean(tf.where(similar, tf.square(distances), tf.square(apart)))
+
+
+def draw_pairs(
+    records: np.ndarray, present: np.ndarray, count: int, noise: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw `count` pairs: the first half a record and itself with noise on its `present` cells, the rest two records.
+
+    Returns
+    -------
+    first, second : ndarray of float32, shape [count, T, F]
+    similar : ndarray of bool, shape [count]
+    """
+    one = rng.integers(len(records), size=count)
+    other = (one + rng.integers(1, len(records), size=count)) % len(records)
+    similar = np.arange(count) < count // 2
+    first, second = records[one], records[np.where(similar, one, other)]
+    shift = rng.normal(0, noise, (count // 2, *records.shape[1:])) * present[one[: count // 2]]
+    second[: count // 2] += shift.astype(np.float32)
+    return first, second, similar
+
+
+def train_embedding(
+    records: np.ndarray,
+    present: np.ndarray,
+    *,
+    filters: int,
+    dropout: float,
+    noise: float,
+    margin: float,
+    batch_size: int,
+    learning_rate: float,
+    iterations: int,
+    rng: np.random.Generator,
+) -> keras.Model:
+    """Train the embedding on pairs of records until held-out ones are told apart and have stopped improving.
+
+    Parameters
+    ----------
+    records : ndarray of float32, shape [N, T, F]
+        0 where padded or missing.
+    present : ndarray of bool, shape [N, T, F]
+        False where padded or missing.
+    filters, dropout, noise, margin, batch_size, learning_rate, iterations
+        As in `hider_adversarial.Parameters`; `iterations` is the most there will be.
+    rng : numpy.random.Generator
+        First weights, dropout and pairs.
+
+    Returns
+    -------
+    keras.Model
+        Frozen.
+    """
+    embedding = build_embedding(records.shape[1:], filters, dropout, rng)
+    optimiser = keras.optimizers.Adam(learning_rate)
+    optimiser.build(embedding.trainable_variables)
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def train(first: Any, second: Any, similar: Any) -> None:
+        with tf.GradientTape() as tape:
+            both = embedding(tf.concat([first, second], 0), training=True)
+            loss = contrastive_loss(distance(*tf.split(both, 2)), similar, margin)
+        variables = embedding.trainable_variables
+        optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    order = rng.permutation(len(records))
+    held_out = order[: max(2, int(_HELD_OUT * len(records)))]
+    kept = (
+        order[len(held_out) :] if len(records) - len(held_out) > 1 else order
+    )  # with 2 or 3 records there is no other way
+    unseen = draw_pairs(records[held_out], present[held_out], _HELD_OUT_PAIRS, noise, rng)
+    best, waited = np.inf, 0
+    with progress_bar(iterations, "Training the embedding", "iteration") as bar:
+        for iteration in range(1, iterations + 1):
+            rows = kept[rng.integers(len(kept), size=2 * batch_size)]
+            train(*draw_pairs(records[rows], present[rows], batch_size, noise, rng))
+            bar.update()
+            if iteration % _CHECK_EVERY == 0:
+                loss, apart = _judge(embedding, unseen, margin)
+                bar.set_postfix(held_out_loss=f"{loss:.4f}", told_apart=f"{apart:.1%}")
+                best, waited = (loss, 0) if loss < 0.99 * best else (best, waited + 1)
+                if apart >= _TOLD_APART and waited >= _PATIENCE:
+                    break
+    embedding.trainable = False
+    return embedding
+
+
+def embed(embedding: keras.Model, records: np.ndarray, batch: int = 256) -> np.ndarray:
+    """Embed records [N, T, F]; returns [N, 128]."""
+    return np.concatenate(
+        [embedding(records[i : i + batch], training=False).numpy() for i in range(0, len(records), batch)]
+    )
+
+
+def _judge(embedding: keras.Model, pairs: tuple[np.ndarray, ...], margin: float) -> tuple[float, float]:
+    """Return the loss and the share of pairs on the right side of half the margin."""
+    first, second, similar = pairs
+    distances = distance(embed(embedding, first), embed(embedding, second))
+    told_apart = np.mean((distances.numpy() < margin / 2) == similar)
+    return float(contrastive_loss(distances, similar, margin)), float(told_apart)
