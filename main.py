@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-g", "--debug_data", type=int, default=0, metavar="INT", help="read only the first INT rows; 0 reads all")
     add("--skip_fp", action="store_true", help="skip the feature prediction check")
     add("--skip_osa", action="store_true", help="skip the one-step-ahead check")
-    add("--eval_verbose", action="store_true", help="show the predictors' training in detail")
+    add("--eval_verbose", action="store_true", help="print how each predictor's training went")
     add("--hider", metavar="WHO", help="a name (addnoise), a .py file, a folder or a submission zip")
     add("--seeker", metavar="WHO", help="likewise (knn, ...)")
     add("--hider_parameters", metavar="K=V,...", help="parameters for the hider, or a named setting (published)")

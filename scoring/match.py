@@ -243,6 +243,7 @@ def _utility(
         one_step_ahead=not settings.skip_osa,
         auroc_threshold=settings.hider_eval_threshold,
         rmse_threshold=RMSE_THRESHOLD,
+        verbose=settings.eval_verbose,
     )
 
 

@@ -28,7 +28,7 @@ def check_utility(
     one_step_ahead: bool,
     auroc_threshold: float,
     rmse_threshold: float,
-    progress: bool = True,
+    verbose: bool = False,
 ) -> dict[str, Any]:
     """Train the predictors on original and on generated data, test both on held-out stays, and judge.
 
@@ -46,6 +46,8 @@ def check_utility(
         Which checks to run.
     auroc_threshold, rmse_threshold : float
         Pass: AUROC at least, RMSE at most this multiple of the original's.
+    verbose : bool
+        Whether to print how each model's training went.
 
     Returns
     -------
@@ -59,7 +61,8 @@ def check_utility(
         [seed],
         feature_prediction=feature_prediction,
         one_step_ahead=one_step_ahead,
-        progress=progress,
+        progress=True,
+        verbose=verbose,
     )
     return judge(scores["original"][0], scores["generated"][0], names, auroc_threshold, rmse_threshold)
 

@@ -306,8 +306,10 @@ def test_generated_data_that_is_no_npz_is_refused(run_main, csv, tmp_path, conte
 def test_the_utility_checks_are_judged_and_their_scores_written(run_main, tmp_path, rng):
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
     csv = write_csv(tmp_path / "stays.csv", rng, stays=24)
-    code, _, err = run_main("-d", csv, "-m", 6, "--features", "2,1", "--hider_parameters", "noise_size=0")
+    arguments = ("--features", "2,1", "--hider_parameters", "noise_size=0", "--eval_verbose")
+    code, out, err = run_main("-d", csv, "-m", 6, *arguments)
     assert code == 0, err
+    assert "generated, feature 2, seed 0: validation loss" in out
     report = json.loads((tmp_path / "output/report.json").read_text())["utility"]
     assert [row["index"] for row in report["feature_prediction"]] == [2, 1]
     # Without noise the generated data are the imputed original: both models are the same.

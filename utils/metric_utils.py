@@ -128,6 +128,20 @@ class UtilityPredictors:
             for name, models in self._fitted.items()
         }
 
+    def training_log(self) -> list[str]:
+        """Say of each trained model which epoch was kept, and its validation loss then and in the first epoch."""
+        lines = []
+        for name, models in self._fitted.items():
+            for model in models:
+                losses, target = model.validation_loss, model.predictor.target
+                what = "one-step-ahead" if target is None else f"feature {target}"
+                kept = int(np.argmin(losses))
+                lines.append(
+                    f"{name}, {what}, seed {model.predictor.seed}: validation loss {losses[0]:.4g} after 1 epoch, "
+                    f"{losses[kept]:.4g} after {kept + 1} of {len(losses)}, which was kept"
+                )
+        return lines
+
     def _scores(self, models: "list[gru_ensemble.Fitted]", series: "gru_ensemble.Series") -> UtilityScores:
         evaluate = _engine().evaluate
         ahead, per_feature, without_time = None, np.empty(0), float("nan")
@@ -163,6 +177,7 @@ def utility_scores(
     one_step_ahead: bool = True,
     feature_prediction: bool = True,
     progress: bool = False,
+    verbose: bool = False,
     workers: int | None = None,
 ) -> dict[str, list[UtilityScores]]:
     """Train the predictors of both utility checks on every data set and score them on held-out stays.
@@ -185,6 +200,8 @@ def utility_scores(
         Which checks to run.
     progress : bool
         Whether to show a progress bar.
+    verbose : bool
+        Whether to print how each model's training went.
     workers : int, optional
         Threads on a CPU; by default one a core.
 
@@ -201,7 +218,10 @@ def utility_scores(
         If the data sets' shapes do not fit together or a feature is not among theirs.
     """
     predictors = UtilityPredictors(features if feature_prediction else (), seeds, one_step_ahead=one_step_ahead)
-    return predictors.fit(train_sets, test, workers=workers, progress=progress).score(test)
+    predictors.fit(train_sets, test, workers=workers, progress=progress)
+    if verbose:
+        print("\n".join(predictors.training_log()))
+    return predictors.score(test)
 
 
 def feature_prediction(
