@@ -251,7 +251,7 @@ def look_up_phi(send: Sender, targets: Encoded, seed: int) -> Result:
         sent = send(embeddings[:1], lengths[:1]).numpy()
         known = np.mean([send(embeddings, lengths).numpy() for _ in range(TABLE_DRAWS // 4)], 0)
         distance = ((known - sent) ** 2).sum((1, 2))
-        ranks.append((distance < distance[0]).sum() + random.random() * 0)
+        ranks.append((distance < distance[0]).sum())
     rank = np.array(ranks)
     notes = targets.note_of[chosen]
     return Result(
@@ -354,13 +354,13 @@ def invert(
     for rows, part, vectors in zip(words, (fit, targets), unit, strict=True):
         space[[every[part.words[i]] for i in rows]] = vectors
     ranks, notes = [], []
-    for part in batches(targets.lengths, np.flatnonzero(targets.has_phi), None, 4 * BATCH):
-        hidden = targets.pad(targets.hidden, part)
-        found = np.asarray(recover(*inputs_of(targets, part)))[hidden]
-        truth = np.array([every[targets.words[i]] for i in targets.pad(targets.ids, part)[hidden]])
+    for chosen in batches(targets.lengths, np.flatnonzero(targets.has_phi), None, 4 * BATCH):
+        hidden = targets.pad(targets.hidden, chosen)
+        found = np.asarray(recover(*inputs_of(targets, chosen)))[hidden]
+        truth = np.array([every[targets.words[i]] for i in targets.pad(targets.ids, chosen)[hidden]])
         likeness = found @ space.T
         ranks.append((likeness > likeness[np.arange(len(truth)), truth][:, None]).sum(1))
-        notes.append(np.repeat(targets.note_of[part], hidden.sum(1)))
+        notes.append(np.repeat(targets.note_of[chosen], hidden.sum(1)))
     rank, note = np.concatenate(ranks), np.concatenate(notes)
     return Result(
         "invert",

@@ -164,7 +164,7 @@ def _locate(text: str, span: Span, marked: str | None, window: int, repairs: Rep
 
 
 def longest_spans(spans: Iterable[Span], repairs: Repairs | None = None) -> tuple[Span, ...]:
-    """Drop spans that overlap a longer one (of equals, the earlier stays); counts them and returns the rest in order."""
+    """Return the spans in order but for those that overlap a longer one (of equals, the earlier stays); counts them."""
     kept: list[Span] = []
     for span in sorted(set(spans), key=lambda s: (s.start - s.end, s.start, s.type)):
         if all(span.end <= other.start or other.end <= span.start for other in kept):

@@ -46,7 +46,7 @@ class Embeddings:
         return int(self.vectors.shape[1])
 
     def __getitem__(self, words: Iterable[str]) -> np.ndarray:
-        """Return the vectors of n words: [n, E] float32, each of length sqrt(E) (or 0 if nothing is known of a word)."""
+        """The n words' vectors: [n, E] float32, each of length sqrt(E), or 0 where nothing is known of a word."""
         found = np.array([self._vector(word) for word in words], np.float32).reshape(-1, self.size) - self._centre
         length = np.linalg.norm(found, axis=1, keepdims=True)
         return found / np.where(length > 0, length, 1) * np.float32(np.sqrt(self.size))
@@ -81,7 +81,7 @@ class Embeddings:
 
 
 def train_embeddings(texts: Iterable[Sequence[str]], size: int, seed: int, epochs: int = 20) -> Embeddings:
-    """Train fastText skip-gram vectors with subwords on sentences of words; one thread, so that a seed gives one result."""
+    """Train fastText skip-gram vectors on sentences of words; one thread, so that a seed gives one result."""
     model = FastText(
         vector_size=size,
         window=5,
@@ -102,7 +102,7 @@ def train_embeddings(texts: Iterable[Sequence[str]], size: int, seed: int, epoch
 
 
 def read_embeddings(path: Path) -> Embeddings:
-    """Read word2vec or GloVe text (with or without its first line) or fastText `.bin`; `UserError` names what is wrong."""
+    """Read word2vec or GloVe text (first line or none) or fastText `.bin`; `UserError` names what is wrong."""
     if path.suffix == ".bin":
         try:
             keyed = load_facebook_vectors(str(path))
@@ -115,7 +115,8 @@ def read_embeddings(path: Path) -> Embeddings:
             subwords.astype(np.float16).astype(np.float32),
             (keyed.min_n, keyed.max_n),
         )
-    words, rows = [], []
+    words: list[str] = []
+    rows: list[np.ndarray] = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         parts = line.rstrip().split(" ")
         if len(parts) < 2 or (number == 1 and len(parts) == 2):

@@ -1,7 +1,7 @@
 """Precision, recall and F1 of found PHI, as the i2b2 2014 and MEDDOCAN evaluations count, from character offsets.
 
-seqeval, the usual library, counts IOB tags of one tokenisation and has had no release since 2020; offsets compare any two
-tools' outputs.
+seqeval, the usual library, counts IOB tags of one tokenisation and has had no release since 2020; offsets compare any
+two tools' outputs.
 """
 
 from collections.abc import Sequence

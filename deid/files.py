@@ -34,7 +34,7 @@ def write_text(path: Path, content: str) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's UTF-8 text, line ends untouched, without a byte-order mark; `UserError` names what is not UTF-8."""
+    """Return a file's UTF-8 text, line ends untouched, no byte-order mark; `UserError` names what is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

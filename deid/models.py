@@ -131,9 +131,10 @@ class Representation(keras.layers.Layer):
 
 
 class Deidentifier(keras.layers.Layer):
-    """Label scores from representations: [B, T, S], casing [B, T] -> [B, T, K]; its CRF's `start` [K], `transitions` [K, K].
+    """Label scores from representations: [B, T, S], casing [B, T] -> [B, T, K].
 
-    Casing as one-hot, two BiLSTM layers of 128, dropout 0.1 at the input, 0.5 on recurrent weights and after each layer.
+    Casing as one-hot, two BiLSTM layers of 128, dropout 0.1 at the input, 0.5 on recurrent weights and after each
+    layer. Holds the CRF's `start` [K] and `transitions` [K, K].
     """
 
     def __init__(self, labels: int, width: int, random: tf.random.Generator) -> None:
@@ -161,7 +162,7 @@ class Deidentifier(keras.layers.Layer):
 class Adversary(keras.layers.Layer):
     """Two answers to "the same sentence?", as log-odds: [B] from (a) and [B] from (b).
 
-    (a) a representation [B, T, S] beside an embedding sequence [B, T, E]; (b) a representation beside another [B, T, S].
+    (a) a representation [B, T, S] beside an embedding sequence [B, T, E]; (b) a representation beside another.
     Each is a BiLSTM over the tokens, its maximum over time and a logistic unit. Both see the per-token cosine, (a) that
     of the representation and a learned projection of the embedding: the paper gives it to (b) alone. The maximum (the
     paper takes the last state) finds a single replaced token more easily. Both make the adversary stronger.

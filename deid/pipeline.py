@@ -26,11 +26,13 @@ def train_model(
 ) -> Model:
     """Train representation, de-identifier and adversary together; see `training.train`."""
     random = np.random.default_rng(settings.seed)
-    encoded = [encode(part, embeddings, settings.labels, settings.neighbors, random) for part in (training, validation)]
-    if not all(part.has_phi.any() for part in encoded):
+    fit, held_out = (
+        encode(part, embeddings, settings.labels, settings.neighbors, random) for part in (training, validation)
+    )
+    if not (fit.has_phi.any() and held_out.has_phi.any()):
         raise UserError("no PHI in the training or in the validation notes; both need some")
     model = Model(settings, embeddings)
-    train(model, *encoded, epochs, checkpoint, show)
+    train(model, fit, held_out, epochs, checkpoint, show)
     return model
 
 
@@ -61,7 +63,7 @@ def represent(model: Model, notes: Sequence[Note]) -> Shared:
 
 
 def retrain(model: Model, received: Sequence[Shared], epochs: int, seed: int = 0, show: bool = True) -> Model:
-    """Return a model with a new de-identifier, trained on representations received; a tenth of the sentences validate."""
+    """Return a model with a new de-identifier, trained on what was received; a tenth of the sentences validate."""
     representations = np.concatenate([shared.representations for shared in received])
     casing = np.concatenate([shared.casing for shared in received])
     labels = np.concatenate([shared.labels for shared in received]).astype(np.int32)
@@ -84,13 +86,14 @@ def retrain(model: Model, received: Sequence[Shared], epochs: int, seed: int = 0
     )
     order = np.random.default_rng(seed).permutation(len(lengths))
     cut = max(1, len(order) // 10)
-    parts = []
-    for chosen in (order[cut:], order[:cut]):
-        parts.append(replace(every, starts=starts[chosen], lengths=lengths[chosen], note_of=chosen))
+    fit, held_out = (
+        replace(every, starts=starts[chosen], lengths=lengths[chosen], note_of=chosen)
+        for chosen in (order[cut:], order[:cut])
+    )
     # what was received is already a representation: a "raw" model passes it through unchanged
     stand_in = Embeddings([""], np.zeros((1, model.size), np.float32), np.zeros((0, model.size), np.float32))
     learner = Model(replace(model.settings, representation="raw", adversary_width=1, seed=seed), stand_in)
-    train(learner, *parts, Epochs(epochs, 0, 0), None, show, [Phase("retrain", ("stable",), epochs, True, "")])
+    train(learner, fit, held_out, Epochs(epochs, 0, 0), None, show, [Phase("retrain", ("stable",), epochs, True, "")])
     new = model.with_deidentifier(seed)
     new.deidentifier.set_weights(learner.deidentifier.get_weights())
     return new

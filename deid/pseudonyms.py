@@ -19,21 +19,21 @@ def replaceable(word: str) -> bool:
 def neighbors(embeddings: Embeddings, words: Sequence[str], number: int, random: np.random.Generator) -> np.ndarray:
     """Return what may stand in for each word: [n, N] rows of `embeddings.words`, never the word itself.
 
-    The N nearest by cosine that are words or numbers themselves; for an all-digit word, N random all-digit ones.
+    The N nearest words by cosine, no punctuation and no numbers; for an all-digit word, N random all-digit ones.
     Friedrich et al. use N from 5 to 500.
     """
-    rows = np.array([row for row, word in enumerate(embeddings.words) if replaceable(word)])
-    number = min(number, len(rows) - 1)
-    digits = np.array([row for row in rows if embeddings.words[row].isdigit()])
-    row_of = {embeddings.words[row]: place for place, row in enumerate(rows)}
+    rows = np.array([row for row, w in enumerate(embeddings.words) if replaceable(w) and not w.isdigit()], np.int64)
+    digits = np.array([row for row, word in enumerate(embeddings.words) if word.isdigit()], np.int64)
+    number = max(1, min(number, len(rows) - 1))
+    place_of = {embeddings.words[row]: place for place, row in enumerate(rows)}
     space = _unit(embeddings[[embeddings.words[row] for row in rows]])
     found = np.empty((len(words), number), np.int64)
     for begin in range(0, len(words), CHUNK):
         part = words[begin : begin + CHUNK]
         likeness = _unit(embeddings[part]) @ space.T
         for i, word in enumerate(part):
-            if word in row_of:
-                likeness[i, row_of[word]] = -np.inf
+            if word in place_of:
+                likeness[i, place_of[word]] = -np.inf
         found[begin : begin + CHUNK] = rows[np.argpartition(-likeness, number - 1, 1)[:, :number]]
     for i, word in enumerate(words):
         if word.isdigit() and len(digits) > 2:

@@ -14,34 +14,9 @@ from deid.files import write_text
 
 matplotlib.rcParams["svg.hashsalt"] = "deid"  # the same audit gives the same page
 
-_PAGE = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Does the representation leak?</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #ddd; }
-td.n { font-variant-numeric: tabular-nums; white-space: nowrap; } .leak { background: #fbe3e0; } img { max-width: 100%; }
-</style></head><body>
-<h1>Does the representation leak?</h1>
-<p>{% for name, value in settings.items() %}{{ name }}: <b>{{ value }}</b>{{ "; " if not loop.last else "." }}{% endfor %}</p>
-<p>Fresh attackers who know the model, have annotated notes of their own and hold what a hospital sends. Shaded: the 95 %
-interval lies above chance, so the attack gains something. An attack that fails here does not show that none can succeed.</p>
-<table><tr><th>Attack</th><th>Figure</th><th>Representation (95 %)</th><th>Raw embeddings (95 %)</th><th>Chance or guess</th></tr>
-{% for row in rows %}
-<tr{% if row.leak %} class="leak"{% endif %}><td>{{ row.attack }}</td><td>{{ row.figure }}</td><td class="n">{{ row.private }}</td>
-<td class="n">{{ row.raw }}</td><td class="n">{{ row.chance }}</td></tr>
-{% endfor %}
-</table>
-{% for title, plot in plots %}<h2>{{ title }}</h2><img alt="{{ title }}" src="data:image/png;base64,{{ plot }}">{% endfor %}
-<h2>What each attack is</h2>
-<dl>
-<dt>tell apart</dt><dd>New networks say whether (a) a representation and an embedding sequence, (b) two representations show the
-same sentence, or one with a single PHI token replaced by a near neighbour. Accuracy on unseen pairs, half of them the same.</dd>
-<dt>look up sentences</dt><dd>A table of all the sentences; which entry of the same length is nearest to what was sent?</dd>
-<dt>look up PHI</dt><dd>A sentence known but for one PHI token; which candidate is nearest to what was sent?</dd>
-<dt>invert</dt><dd>A network recovers PHI tokens' embeddings from representation, labels and casing; how often is the true token the
-nearest? Beside it: the same network without the representation, and guessing the most frequent token of the type.</dd>
-</dl></body></html>
-""")
+_PAGE = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+    (Path(__file__).parent / "audit.html").read_text(encoding="utf-8")
+)
 
 
 def _text(rate: Rate) -> str:

@@ -1,5 +1,6 @@
 """Tokens with their character offsets, sentences, casing features and IOB2 labels; for any script."""
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ class Sentence:
 
 
 def tokenize(text: str) -> list[tuple[int, int]]:
-    """Return the tokens' offsets: runs of letters and digits, split where a capital follows a small letter; else one by one."""
+    """Return the tokens' offsets: runs of letters and digits, cut before a capital after a small letter; signs."""
     tokens = []
     for match in _TOKEN.finditer(text):
         start, end = match.span()
@@ -110,7 +111,7 @@ def sentences(note: Note) -> list[Sentence]:
             tuple(tokens[a:b]),
             tuple(labels[a:b]) if labels is not None else (),
         )
-        for a, b in zip(bounds, bounds[1:], strict=False)
+        for a, b in itertools.pairwise(bounds)
     ]
 
 

@@ -11,8 +11,8 @@ DANN (Ganin et al. 2016): everything at once on L_deid + L_adv, the gradient rev
 representation and the adversary.
 
 L_deid is the CRF's negative log-likelihood, mean over sentences. L_adv is the binary cross-entropy of the mean of the
-adversary's two answers over pairs of sentences with PHI: half show the sentence itself, half with one PHI token replaced
-by one of its N neighbours. At ln 2 the adversary knows nothing.
+adversary's two answers over pairs of sentences with PHI: half show the sentence itself, half with one PHI token
+replaced by one of its N neighbours. At ln 2 the adversary knows nothing.
 """
 
 import hashlib
@@ -185,7 +185,9 @@ class Steps:
             if update is not None:
                 optimizer, variables = update
                 gradients = tape.gradient(total, [variable.value for variable in variables])
-                optimizer.apply(gradients, variables)
+                # a gradient through hundreds of tokens can overflow; that batch then teaches nothing
+                finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
+                optimizer.apply([tf.where(finite, g, tf.zeros_like(g)) for g in gradients], variables)
             return deid_loss, adversary_loss
 
         return step
@@ -322,7 +324,7 @@ class _Run:
         self._keep()
 
     def _epoch(self, step: str, random: np.random.Generator | None) -> list[np.ndarray]:
-        """Return an epoch's batches: every sentence with PHI and, unless the adversary alone trains, a share without."""
+        """Return an epoch's batches: every sentence with PHI; unless the adversary alone trains, a share without."""
         phi, plain = np.flatnonzero(self.training.has_phi), np.flatnonzero(~self.training.has_phi)
         if step != "adversary":
             share = min(len(plain), max(round(PLAIN_SHARE * len(plain)), BATCH))
