@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import jinja2
 import numpy as np
@@ -22,6 +22,8 @@ _SERIES_SHOWN = 4  # features of the one stay
 _ERRORS_SHOWN = 20  # features in the one-step-ahead plot; the table has all
 _MARGINALS_SHOWN = 12  # the rest unfold on a click
 _FAILURES_NAMED = 3  # in the verdict
+_ONE_IN_A_THOUSAND = 3.29 / 1.96  # of a normal figure's 95 % half intervals
+_FEWEST_FOR_TPR = 500  # non-members, below which 1 % of them is a handful
 _UNCHANGED = 0.001  # distance below which a stay counts as copied; single precision alone gives 0.0002
 _CAVEAT = "this is one attack on one data set, not proof of safety: another attack may find more"
 
@@ -73,20 +75,40 @@ def verdict(result: Mapping[str, Any]) -> str:
     return "; ".join([_labels_clause(result), *_other_clauses(result)]) + "."
 
 
-def leaks(result: Mapping[str, Any]) -> bool:
-    """Whether anything tells members from non-members: a 95 % interval that leaves chance out, or unchanged copies.
+def evidence(result: Mapping[str, Any]) -> Literal["none", "signs", "leak"]:
+    """How surely anything tells members from non-members.
 
-    An advantage or AUROC surely below chance counts too: turned around, it is above.
+    "signs" where a 95 % interval leaves chance out: of several figures looked at, one in eight data sets shows as much
+    by luck. "leak" where one lies as far from chance as luck puts one figure in a thousand, or where members, and no
+    others, were generated unchanged. An advantage or AUROC below chance counts too: turned around, it is above.
     """
-    figures = result["reidentification"]
-    tpr, distance = figures["tpr_at_1_percent_fpr_ci95"], result.get("distance")
-    return (
-        figures["score_ci95"][0] > figures["chance"]
-        or not _holds(figures["advantage_ci95"], 0)
-        or (figures["auroc_ci95"] is not None and not _holds(figures["auroc_ci95"], 0.5))
-        or (tpr is not None and tpr[0] > 0.01)
-        or (distance is not None and distance["leaks"])
-    )
+    figures, distance = result["reidentification"], result.get("distance") or {}
+    found = []  # (figure, its interval, chance, whether below chance counts)
+    for name, chance, both in (
+        ("score", figures["chance"], False),
+        ("advantage", 0.0, True),
+        ("auroc", 0.5, True),
+        ("tpr_at_1_percent_fpr", 0.01, False),
+    ):
+        if figures[name] is not None:
+            found.append((figures[name], figures[f"{name}_ci95"], chance, both))
+    if distance:
+        found.append((distance["auroc"], distance["auroc_ci95"], 0.5, True))
+    copies = bool(distance) and distance["members_unchanged"] > 0 and distance["non_members_unchanged"] == 0
+    if copies or any(_beyond(*figure, widths=_ONE_IN_A_THOUSAND) for figure in found):
+        return "leak"
+    return "signs" if any(_beyond(*figure, widths=1.0) for figure in found) else "none"
+
+
+def leaks(result: Mapping[str, Any]) -> bool:
+    """Whether a 95 % interval leaves chance out, or members were generated unchanged."""
+    return evidence(result) != "none"
+
+
+def _beyond(value: float, interval: Sequence[float], chance: float, both: bool, widths: float) -> bool:
+    """Whether `chance` is more than `widths` half intervals below `value` (or above it, where `both`)."""
+    above = value - chance > widths * (value - interval[0])
+    return above or (both and chance - value > widths * (interval[1] - value))
 
 
 def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) -> None:
@@ -123,7 +145,7 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         result=result,
         clauses=[_sentence(clause) for clause in _other_clauses(result)],
         finding=_sentence(_labels_clause(result)),
-        leaks=leaks(result),
+        evidence=evidence(result),
         rates=_rate_rows(result),
         rates_plot=_rates_plot(result),
         checks=_checks(utility),
@@ -211,15 +233,20 @@ def _scores_clause(result: Mapping[str, Any]) -> str:
         return "it gave labels and no scores, so how surely single members can be named is not known"
     area, (area_low, area_high) = figures["auroc"], figures["auroc_ci95"]
     tpr, (tpr_low, tpr_high) = figures["tpr_at_1_percent_fpr"], figures["tpr_at_1_percent_fpr_ci95"]
-    clause = (
-        f"its scores reach an AUROC of {area:.3f} ({area_low:.3f} to {area_high:.3f}; chance 0.500) and find "
-        f"{_percent(tpr)} of members ({_percent(tpr_low)} to {_percent(tpr_high)}; chance 1.0 %) at 1 % false positives"
-    )
+    clause = f"its scores reach an AUROC of {area:.3f} ({area_low:.3f} to {area_high:.3f}; chance 0.500)"
     if area_high < 0.5:
-        clause += ", and point the wrong way: turned around they tell members from non-members, which is a leak"
-    elif area_low > 0.5 or tpr_low > 0.01:
+        clause += " and point the wrong way: turned around they tell members from non-members, which is a leak"
+    elif area_low > 0.5:
+        clause += ", which is a leak,"
+    clause += (
+        f" and find {_percent(tpr)} of members ({_percent(tpr_low)} to {_percent(tpr_high)}; chance 1.0 %) "
+        "at 1 % false positives"
+    )
+    if tpr_low > 0.01:
         clause += ", which is a leak"
-    else:
+    elif figures["non_members"] < _FEWEST_FOR_TPR:
+        clause += f", of which {figures['non_members']:,} non-members are too few to tell much"
+    elif _holds((area_low, area_high), 0.5):
         clause += ", neither surely above chance"
     return clause
 
@@ -260,13 +287,26 @@ def _utility_clause(result: Mapping[str, Any]) -> str:
             named = ", ".join(failed[:_FAILURES_NAMED]) + (f" and {more} more" if more > 0 else "")
             clause += f" ({named})"
     if ahead is None:
-        return clause + ", one-step-ahead prediction was skipped"
+        return clause + f", one-step-ahead prediction was skipped{_untrained(utility)}"
     clause += f", one-step-ahead prediction {'passes' if ahead['passed'] else 'fails'}"
     without_time = utility["one_step_ahead_without_time"]
     details = [f"{_ratio(ahead['ratio'])} the original's error"]
     if without_time is not None:
         details.append(f"{_ratio(without_time['ratio'])} with time left out")
-    return f"{clause} ({', '.join(details)})"
+    return f"{clause} ({', '.join(details)}){_untrained(utility)}"
+
+
+def _untrained(utility: Mapping[str, Any]) -> str:
+    """Say where the predictors learnt nothing from the original data either: then a pass means nothing."""
+    rows = [*(utility["feature_prediction"] or []), utility["one_step_ahead_without_time"]]
+    rows = [row for row in rows if row is not None and row.get("constant") is not None]
+    useless = sum(not row["better_than_constant"] for row in rows)
+    if not useless:
+        return ""
+    return (
+        f", but {useless} of {len(rows)} predictors trained on the original data are no better than a constant guess, "
+        "and passing those says nothing: more stays are needed to judge utility"
+    )
 
 
 def _failure(row: Mapping[str, Any]) -> str:
@@ -320,7 +360,8 @@ def _checks(utility: Mapping[str, Any]) -> list[dict[str, Any]]:
         rows.append(ahead | {"check": "One-step-ahead", "metric": "RMSE", "judged": True})
     if without_time is not None:
         rows.append(without_time | {"check": "One-step-ahead without time", "metric": "RMSE", "judged": False})
-    return rows
+    unknown = {"constant": None, "better_than_constant": True}
+    return [unknown | row for row in rows]
 
 
 # --- plots ---

@@ -1,6 +1,7 @@
 """Did the generated data stay useful? The contract's two checks, judged, with what they hide beside them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,17 +65,47 @@ def check_utility(
         progress=True,
         verbose=verbose,
     )
-    return judge(scores["original"][0], scores["generated"][0], names, auroc_threshold, rmse_threshold)
+    constant = constant_scores(original, test)
+    return judge(scores["original"][0], scores["generated"][0], constant, names, auroc_threshold, rmse_threshold)
+
+
+@dataclass(frozen=True)
+class ConstantScores:
+    """RMSE on held-out stays of always guessing a feature's mean: what a predictor must beat to have learnt anything.
+
+    Attributes
+    ----------
+    per_feature : ndarray, shape [F]
+    without_time : float
+        Over the cells of features 1 and up.
+    """
+
+    per_feature: np.ndarray
+    without_time: float
+
+
+def constant_scores(train: np.ndarray, test: np.ndarray) -> ConstantScores:
+    """Score guessing each feature's mean in `train` on `test`, both preprocessed and imputed, shape [N, T, F]."""
+    known = test >= 0
+    means = np.average(train, axis=(0, 1), weights=(train >= 0) + 1e-12)
+    errors = np.square(np.where(known, test - means, 0.0)).sum(axis=(0, 1))
+    cells = known.sum(axis=(0, 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return ConstantScores(np.sqrt(errors / cells), float(np.sqrt(errors[1:].sum() / cells[1:].sum())))
 
 
 def judge(
     original: UtilityScores,
     generated: UtilityScores,
+    constant: ConstantScores,
     names: Sequence[str],
     auroc_threshold: float,
     rmse_threshold: float,
 ) -> dict[str, Any]:
-    """Compare two sets of scores by the contract's rule; see `check_utility` for the value."""
+    """Compare two sets of scores by the contract's rule; see `check_utility` for the value.
+
+    `constant` is shown beside them: where the original's predictor does not beat it, passing says nothing.
+    """
     verdict: dict[str, Any] = {
         "rmse_threshold": rmse_threshold,
         "auroc_threshold": auroc_threshold,
@@ -92,7 +123,9 @@ def judge(
             row["passed"] = generated.tasks[position] == task and passes(
                 row["generated"], row["original"], task, auroc_threshold, rmse_threshold
             )
+            row["generated_task"] = generated.tasks[position]
             metric = "AUROC" if task == "classification" else "RMSE"
+            row |= _beside_constant(row, 0.5 if metric == "AUROC" else float(constant.per_feature[feature]), metric)
             rows.append({"index": feature, "name": names[feature], "task": task, "metric": metric, **row})
         verdict["feature_prediction"] = rows
         outcomes += [row["passed"] for row in rows]
@@ -103,9 +136,9 @@ def judge(
         )
         outcomes.append(official["passed"])
         verdict["one_step_ahead"] = official
-        verdict["one_step_ahead_without_time"] = _compare(
-            original.one_step_ahead_without_time, generated.one_step_ahead_without_time
-        )
+        without_time = _compare(original.one_step_ahead_without_time, generated.one_step_ahead_without_time)
+        without_time |= _beside_constant(without_time, constant.without_time, "RMSE")
+        verdict["one_step_ahead_without_time"] = without_time
         pairs = zip(original.one_step_ahead_per_feature, generated.one_step_ahead_per_feature, strict=True)
         verdict["one_step_ahead_per_feature"] = [
             {"index": feature, "name": names[feature], **_compare(float(before), float(after))}
@@ -119,6 +152,11 @@ def judge(
 def _compare(original: float, generated: float) -> dict[str, Any]:
     ratio = generated / original if original > 0 else (1.0 if generated == original else None)
     return {"original": original, "generated": generated, "ratio": ratio}
+
+
+def _beside_constant(row: dict[str, Any], constant: float, metric: str) -> dict[str, Any]:
+    better = row["original"] > constant if metric == "AUROC" else row["original"] < constant
+    return {"constant": constant, "better_than_constant": bool(better)}
 
 
 def _geometric_mean(verdict: dict[str, Any]) -> float | None:

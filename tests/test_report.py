@@ -213,6 +213,42 @@ def test_verdict_says_what_was_not_checked():
     assert "utility was not checked (TensorFlow is not installed)" in report.verdict(result)
 
 
+def test_what_luck_shows_in_one_split_of_eight_is_called_signs_and_what_it_hardly_shows_a_leak(write):
+    _, arrays = simulated_match(shift=0.0, scores=False)
+    arrays = dataclasses.replace(arrays, member_distances=np.empty(0), non_member_distances=np.empty(0))
+    for found, expected, heading in (
+        (500, "none", "This attack did no better than chance"),
+        (525, "signs", "Signs of a leak: possibly luck, so play other seeds"),
+        (560, "leak", "Leak: members can be told from non-members"),
+    ):
+        result = with_score(found, 1000 - found)
+        assert report.evidence(result) == expected
+        assert heading in write(result, arrays).text
+
+
+def test_the_word_leak_follows_the_figure_that_shows_it():
+    labels = np.arange(300) < 150
+    scores = np.where(labels, 1.0, 0.0) + np.random.default_rng(0).normal(0, 1, 300)
+    scores[150:153] = 100.0  # three non-members at the top: nobody is found at 1 % false positives
+    result, _ = simulated_match()
+    result["reidentification"] = statistics.reidentification(labels, scores > 0.5, scores)
+    sentence = report.verdict(result)
+    assert re.search(
+        r"AUROC of 0\.\d+ \([^)]*\), which is a leak, and find 0\.0 % of members \([^)]*\) at 1 %", sentence
+    )
+    assert "at 1 % false positives, which is a leak" not in sentence
+    assert "150 non-members are too few to tell much" in sentence
+
+
+def test_a_predictor_no_better_than_a_constant_guess_is_no_proof_of_utility(write):
+    result, arrays = simulated_match()
+    for row, better in zip(result["utility"]["feature_prediction"], (True, False), strict=True):
+        row |= {"constant": 0.115, "better_than_constant": better}
+    sentence = report.verdict(result)
+    assert "1 of 2 predictors trained on the original data are no better than a constant guess" in sentence
+    assert "a constant guess: 0.115, no worse than the original's predictor" in write(result, arrays).text
+
+
 def test_copied_members_are_a_leak_whatever_the_seeker_found(write):
     result, arrays = simulated_match(shift=0.0)
     result["reidentification"] = with_score(100, 100, 200, 200)["reidentification"]
@@ -264,9 +300,9 @@ def test_pass_and_fail_are_words(write):
     result["utility"]["passed"] = False
     text = write(result, arrays).text
     assert "Utility FAILS" in text
-    assert "Predict HR RMSE 0.11 0.17 1.50 x pass" in text
-    assert "Predict K RMSE 0.12 0.19 6.00 x FAIL" in text
-    assert "One-step-ahead without time RMSE 0.071 0.134 1.89 x not judged" in text
+    assert "Predict HR pass RMSE 0.11 0.17 1.50 x" in text
+    assert "Predict K FAIL RMSE 0.12 0.19 6.00 x" in text
+    assert "One-step-ahead without time not judged RMSE 0.071 0.134 1.89 x" in text
 
 
 def test_hostile_names_stay_text(write):
