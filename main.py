@@ -16,11 +16,8 @@ from scoring import cli
 HOME = Path(__file__).resolve().parent
 
 
-def _features(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
-
-
-_features.__name__ = "comma-separated feature numbers"  # argparse names the type in its error
+def _features(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-e", "--hider_eval_threshold", type=float, default=0.85, metavar="FLOAT",
         help="AUROC on generated data must be at least this multiple of that on original data")  # fmt: skip
     add("-f", "--feature_prediction_no", type=int, default=5, metavar="INT", help="number of features tested")
-    add("--features", type=_features, metavar="I,J,...", help="test these features instead (0 is time)")
+    add("--features", type=_features, metavar="I,J,...", help="test these features, by number (0: time) or name")
     add("-s", "--seed", type=int, default=0, metavar="INT", help="seed of the split, the players and the models")
     add("-g", "--debug_data", type=int, default=0, metavar="INT", help="read only the first INT rows; 0 reads all")
     add("--skip_fp", action="store_true", help="skip the feature prediction check")
@@ -45,9 +42,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--eval_verbose", action="store_true", help="print how each predictor's training went")
     add("--hider", metavar="WHO", help="a name (addnoise), a .py file, a folder or a submission zip")
     add("--seeker", metavar="WHO", help="likewise (knn, ...)")
-    add("--hider_parameters", metavar="K=V,...", help="parameters for the hider, or a named setting (published)")
+    add("--hider_parameters", metavar="K=V,...",
+        help="parameters for the hider, or a named setting where it has one (published)")  # fmt: skip
     add("--seeker_parameters", metavar="K=V,...", help="parameters for the seeker")
-    add("--generated", type=Path, metavar="NPZ", help="score this generated_data instead of running a hider")
+    add("--generated", type=Path, metavar="NPZ",
+        help="score this generated_data instead of running a hider; made from the same split and seed")  # fmt: skip
     add("--debug", action="store_true", help="show the traceback of an error")
     return parser
 

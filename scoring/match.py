@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -10,16 +11,17 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from scoring import data as data_sets
 from scoring.comparison import compare
-from scoring.players import Player, check_generated, check_labels, find_player, play
+from scoring.players import Player, check_generated, check_labels, check_player, find_player, play
 from scoring.report import distance_figures, verdict, write_report
 from scoring.statistics import reidentification
 from utils.data_preprocess import preprocess_imputed
@@ -49,7 +51,7 @@ class MatchSettings:
     train_frac: float = 0.5
     hider_eval_threshold: float = 0.85
     feature_prediction_no: int = 5
-    features: tuple[int, ...] | None = None
+    features: tuple[str, ...] | None = None
     seed: int = 0
     debug_data: int = 0
     skip_fp: bool = False
@@ -98,22 +100,27 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     for player, wanted in ((hider, settings.hider), (seeker, settings.seeker)):
         if player and wanted is None and player.source.name != f"{player.role}.py":
             print(f"no {player.role}.py here: playing {player.name}")
+    hider_module = check_player(hider, settings.hider_parameters) if hider else None
+    seeker_module = check_player(seeker, settings.seeker_parameters)
 
     with clock.stage("load"):
         stays = data_sets.load(settings.data_path, settings.max_seq_len, max(0, settings.debug_data))
-        features = _tested_features(settings, len(stays.feature_names))
+        features = _tested_features(settings, stays.feature_names)
         _, (train, test) = data_division(
             range(len(stays.data)), settings.seed, [settings.train_frac, 1 - settings.train_frac]
         )
         if not len(train) or not len(test):
             raise UserError(f"--train_frac {settings.train_frac:g} leaves no stay on one side of {len(stays.data)}")
     warnings = list(stays.warnings)
+    if settings.debug_data > 0:
+        warnings.append(f"only the first {settings.debug_data:,} rows of the data were read (--debug_data)")
     for warning in warnings:
         print(f"warning: {warning}")
+    origin = _origin(stays, train)
     print(f"{len(stays.data)} stays x {stays.data.shape[1]} time points x {stays.data.shape[2]} features")
 
     with clock.stage("hider"):
-        generated, generated_mask, hider_facts = _hide(settings, hider, stays, train)
+        generated, generated_mask, hider_facts = _hide(settings, hider, hider_module, stays, train, origin, warnings)
 
     utility, skipped = None, _why_skipped(settings)
     if skipped:
@@ -128,7 +135,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     facts = _data_facts(stays, train)
 
     with _staging(settings.output_dir) as folder:
-        _write_hider_output(folder / "hider", generated, generated_mask, utility)
+        _write_hider_output(folder / "hider", generated, generated_mask, origin, utility)
         with clock.stage("seeker"):
             seeker_input = {
                 "generated_data": generated,
@@ -137,7 +144,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
                 "generated_data_padding_mask": generated_mask,
                 "enlarged_data_padding_mask": stays.padding_mask,
             }
-            output, seeker_parameters = play(seeker, seeker_input, settings.seeker_parameters)
+            output, seeker_parameters = play(seeker, seeker_input, settings.seeker_parameters, seeker_module)
             labels, scores = check_labels(f"seeker '{seeker.name}'", output, len(stays.data))
         (folder / "seeker").mkdir()
         np.savez(folder / "seeker" / "data.npz", reidentified_data=labels.astype(int))
@@ -164,52 +171,88 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     return result
 
 
-def _tested_features(settings: MatchSettings, count: int) -> list[int]:
+def _tested_features(settings: MatchSettings, names: Sequence[str]) -> list[int]:
     from scoring.utility import draw_features
 
+    count = len(names)
     if settings.features is None:
         if settings.feature_prediction_no > count:
             raise UserError(
                 f"--feature_prediction_no {settings.feature_prediction_no}: the data have only {count} features"
             )
         return draw_features(count, settings.feature_prediction_no, settings.seed)
+    chosen = []
     for feature in settings.features:
-        if not 0 <= feature < count:
-            raise UserError(f"--features {feature}: the data have features 0 to {count - 1}")
-    return list(dict.fromkeys(settings.features))
+        if feature in names:
+            chosen.append(names.index(feature))
+        elif feature.isdecimal() and int(feature) < count:
+            chosen.append(int(feature))
+        else:
+            raise UserError(f"--features {feature}: the data have features 0 to {count - 1}: {', '.join(names)}")
+    return list(dict.fromkeys(chosen))
+
+
+def _origin(stays: data_sets.DataSet, train: np.ndarray) -> str:
+    """Return a digest of what the hider is given: generated data is scored against these stays and no others."""
+    digest = hashlib.sha256()
+    for stay in train:  # one at a time: no copy of the half
+        digest.update(stays.data[stay].tobytes())
+    return digest.hexdigest()
 
 
 def _hide(
-    settings: MatchSettings, hider: Player | None, stays: data_sets.DataSet, train: np.ndarray
+    settings: MatchSettings,
+    hider: Player | None,
+    module: ModuleType | None,
+    stays: data_sets.DataSet,
+    train: np.ndarray,
+    origin: str,
+    warnings: list[str],
 ) -> tuple[np.ndarray, np.ndarray | None, dict[str, Any]]:
     shape = (len(train), *stays.data.shape[1:])
     if hider is None:
         assert settings.generated is not None
-        generated, mask = _load_generated(settings.generated, shape)
+        generated, mask = _load_generated(settings.generated, shape, origin, warnings)
         return generated, mask, {"name": settings.generated.stem, "source": settings.generated.name, "parameters": {}}
     input_dict = {"data": stays.data[train], "padding_mask": stays.padding_mask[train], "seed": settings.seed}
-    output, parameters = play(hider, input_dict, settings.hider_parameters)
+    output, parameters = play(hider, input_dict, settings.hider_parameters, module)
     del input_dict
     checked = check_generated(f"hider '{hider.name}'", output, shape)
     if checked is None:
         previous = settings.output_dir / "hider" / "data.npz"
         if not previous.is_file():
             raise UserError(f"hider '{hider.name}' asks to rescore its earlier data, but {previous} is not there")
-        checked = (*_load_generated(previous, shape), None)
+        checked = (*_load_generated(previous, shape, origin, warnings), None)
     facts = {"name": hider.name, "source": hider.source.name, "parameters": parameters}
     return checked[0], checked[1], facts
 
 
-def _load_generated(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray | None]:
+def _load_generated(
+    path: Path, shape: tuple[int, ...], origin: str, warnings: list[str]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Load generated data that were made earlier or elsewhere, and see whether they are of these stays."""
     if not path.is_file():
         raise UserError(f"generated data not found: {path}")
     try:
         generated, mask = load_generated_data(path)
+        with np.load(path, allow_pickle=False) as arrays:
+            made_from = str(arrays["made_from"]) if "made_from" in arrays else None
     except UNREADABLE_NPZ as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
             f"{path} is not an .npz with generated_data and padding_mask (plain arrays, no pickles): {reason}"
         ) from error
+    if made_from is not None and made_from != origin:
+        raise UserError(
+            f"{path} was made from other stays than those of this seed, split and data; a score would mean nothing: "
+            "use the settings it was made with"
+        )
+    if made_from is None:
+        warnings.append(
+            f"{path.name} does not say which stays it was made from; unless they are this seed's members, every figure "
+            "here is meaningless and looks like chance"
+        )
+        print(f"warning: {warnings[-1]}")
     checked = check_generated(path.name, (generated, mask), shape)
     assert checked is not None
     return checked[0], checked[1]
@@ -248,10 +291,11 @@ def _utility(
 
 
 def _write_hider_output(
-    folder: Path, generated: np.ndarray, mask: np.ndarray | None, utility: dict[str, Any] | None
+    folder: Path, generated: np.ndarray, mask: np.ndarray | None, origin: str, utility: dict[str, Any] | None
 ) -> None:
     folder.mkdir()
-    np.savez(folder / "data.npz", generated_data=generated, padding_mask=[] if mask is None else mask)
+    padding_mask = np.zeros(0, bool) if mask is None else mask
+    np.savez(folder / "data.npz", generated_data=generated, padding_mask=padding_mask, made_from=np.array(origin))
     if utility and utility["feature_prediction"] is not None:
         lines = [f"{row['generated']!r}\n" for row in utility["feature_prediction"]]
         (folder / "feature_prediction_scores.txt").write_text("".join(lines))

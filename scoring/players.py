@@ -96,7 +96,30 @@ def load_player(player: Player) -> ModuleType:
     return module
 
 
-def play(player: Player, input_dict: dict[str, Any], parameters: str | None) -> tuple[Any, dict[str, Any]]:
+def check_player(player: Player, parameters: str | None) -> ModuleType | None:
+    """See that a player can be imported and takes its parameters, before anything long is run.
+
+    Returns
+    -------
+    module or None
+        Its module, for `play`; None for a folder or zip, which is looked at when it is played.
+
+    Raises
+    ------
+    UserError
+        As `load_player` and `parse_parameters`.
+    """
+    if player.source.suffix != ".py":
+        return None
+    module = load_player(player)
+    if parameters:
+        parse_parameters(module, parameters)
+    return module
+
+
+def play(
+    player: Player, input_dict: dict[str, Any], parameters: str | None, module: ModuleType | None = None
+) -> tuple[Any, dict[str, Any]]:
     """Run a player on its input: a `.py` file in this process, a folder or zip in a sandbox with its own `utils/`.
 
     Parameters
@@ -106,6 +129,8 @@ def play(player: Player, input_dict: dict[str, Any], parameters: str | None) -> 
         The contract's input; `seed` also seeds the legacy global generators, as in 2020.
     parameters : str, optional
         `name=value,...` for its parameter block.
+    module : module, optional
+        What `check_player` returned.
 
     Returns
     -------
@@ -121,7 +146,7 @@ def play(player: Player, input_dict: dict[str, Any], parameters: str | None) -> 
     """
     if player.source.suffix != ".py":
         return _play_sandboxed(player, input_dict, parameters)
-    module = load_player(player)
+    module = module or load_player(player)
     block = parse_parameters(module, parameters) if parameters else None
     fix_all_random_seeds(input_dict["seed"])
     function = getattr(module, player.role)

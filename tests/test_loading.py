@@ -1,5 +1,6 @@
 """What loading a longitudinal CSV must do, and say when it cannot."""
 
+import os
 import re
 
 import numpy as np
@@ -106,6 +107,18 @@ def test_load_data_keeps_what_it_read_beside_the_csv(tmp_path):
     for before, after in zip(first, kept, strict=True):
         np.testing.assert_array_equal(before, after)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.npz"]
+    *_, train, _ = load_data(str(tmp_path), "data.csv", 4, 1, 0.5, force_reprocess=False)
+    assert train.tolist() == data_division(range(len(first[0])), 1, [0.5, 0.5])[1][0].tolist()
+
+
+def test_load_data_reads_again_what_was_read_otherwise_or_has_changed(tmp_path):
+    (tmp_path / "data.csv").write_text(ROWS)
+    load_data(str(tmp_path), "data.csv", 4, 0, 0.5, force_reprocess=True)
+    assert load_data(str(tmp_path), "data.csv", 2, 0, 0.5, force_reprocess=False)[0].shape[1] == 2
+    (tmp_path / "data.csv").write_text(ROWS.replace("80", "90"))
+    os.utime(tmp_path / "data.csv", (2**31, 2**31))
+    changed = load_data(str(tmp_path), "data.csv", 2, 0, 0.5, force_reprocess=False)[0]
+    np.testing.assert_array_equal(changed, load_data(str(tmp_path), "data.csv", 2, 0, 0.5, force_reprocess=True)[0])
 
 
 @pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="real data (../shared/data) is not on this machine")

@@ -128,6 +128,45 @@ def test_data_generated_elsewhere_is_scored(run_main, csv, tmp_path):
     assert first["reidentification"] == second["reidentification"]
 
 
+def test_data_made_from_other_stays_is_not_scored(run_main, csv, tmp_path):
+    leak = player(tmp_path, "leak.py", LEAKY_HIDER)
+    again = player(tmp_path, "again.py", "def hider(input_dict): return 'rescore'\n")
+    assert run_main("-d", csv, "--hider", leak, *QUICK)[0] == 0
+    before = snapshot(tmp_path / "output")
+    generated = tmp_path / "output/hider/data.npz"
+    for arguments in (("--generated", generated), ("--hider", again)):
+        code, _, err = run_main("-d", csv, "-s", 1, *arguments, *QUICK)
+        assert code == 2
+        assert "was made from other stays" in err
+    assert snapshot(tmp_path / "output") == before
+
+
+def test_data_that_does_not_say_what_it_was_made_from_is_scored_with_a_warning(run_main, csv, tmp_path):
+    np.savez(tmp_path / "theirs.npz", generated_data=np.zeros((6, 100, 6)), padding_mask=[])
+    code, out, _ = run_main("-d", csv, "--generated", tmp_path / "theirs.npz", *QUICK)
+    assert code == 0
+    report = json.loads((tmp_path / "output/report.json").read_text())
+    assert "does not say which stays it was made from" in out
+    assert "does not say which stays it was made from" in report["warnings"][0]
+
+
+def test_a_bad_seeker_is_refused_before_the_hider_runs(run_main, csv, tmp_path):
+    hider = player(tmp_path, "slow.py", "def hider(input_dict): raise SystemError('the hider ran')\n")
+    code, _, err = run_main("-d", csv, "--hider", hider, "--seeker_parameters", "k=3", *QUICK)
+    assert code == 2
+    assert "takes no parameters" in err
+
+
+def test_features_are_named_or_numbered(run_main, csv, tmp_path):
+    assert run_main("-d", csv, "--features", "f2,3,f3", *QUICK)[0] == 0
+    assert json.loads((tmp_path / "output/report.json").read_text())["settings"]["features"] == [2, 3]
+
+
+def test_part_of_the_data_is_said_to_be_part(run_main, csv, tmp_path):
+    assert run_main("-d", csv, "-g", 30, *QUICK)[0] == 0
+    assert "only the first 30 rows" in json.loads((tmp_path / "output/report.json").read_text())["warnings"][0]
+
+
 def test_a_hider_may_ask_for_its_earlier_data(run_main, csv, tmp_path):
     rescore = player(tmp_path, "again.py", "def hider(input_dict): return 'rescore'\n")
     code, _, err = run_main("-d", csv, "--hider", rescore, *QUICK)
@@ -299,6 +338,13 @@ def test_a_zip_that_fails_is_named_with_the_reason(run_main, csv, tmp_path):
 def test_generated_data_that_is_no_npz_is_refused(run_main, csv, tmp_path, content):
     (tmp_path / "bad.npz").write_bytes(content)
     code, _, err = run_main("-d", csv, "--generated", tmp_path / "bad.npz", *QUICK)
+    assert code == 2
+    assert "is not an .npz" in err
+
+
+def test_a_single_array_is_not_generated_data(run_main, csv, tmp_path):
+    np.save(tmp_path / "bad.npy", np.zeros((6, 100, 6)))
+    code, _, err = run_main("-d", csv, "--generated", tmp_path / "bad.npy", *QUICK)
     assert code == 2
     assert "is not an .npz" in err
 

@@ -37,7 +37,8 @@ def load_data(
     train_rate : float
         Share of the stays in the training half.
     force_reprocess : bool
-        Read the CSV even where the `.npz` is there. (The `.npz` does not know which seed and rate it was made with.)
+        Read the CSV even where the `.npz` is there. (It is read anyway where the `.npz` is older than the CSV or was
+        made with another `max_seq_len` or `debug_data`; the split is drawn anew every time.)
 
     Returns
     -------
@@ -47,18 +48,35 @@ def load_data(
     """
     csv = Path(data_dir) / data_file_name
     kept = csv.with_suffix(".npz")
-    if kept.exists() and not force_reprocess:
-        with np.load(kept, allow_pickle=False) as arrays:
-            return arrays["raw_data"], arrays["padding_mask"], arrays["train_idx"], arrays["test_idx"]
-    data, padding_mask = load_and_reshape(csv, max_seq_len, debug_data)
-    _, (train_idx, test_idx) = data_division(data, seed=seed, divide_rates=[train_rate, 1 - train_rate])
-    temporary = kept.with_name(f".{kept.stem}-{os.getpid()}.npz")
-    try:
-        np.savez(temporary, raw_data=data, padding_mask=padding_mask, train_idx=train_idx, test_idx=test_idx)
-        temporary.replace(kept)
-    finally:
-        temporary.unlink(missing_ok=True)
+    read_as = np.array([max_seq_len, int(debug_data)])
+    found = None if force_reprocess else _kept_data(kept, csv, read_as)
+    data, padding_mask = found or load_and_reshape(csv, max_seq_len, debug_data)
+    _, (train_idx, test_idx) = data_division(range(len(data)), seed=seed, divide_rates=[train_rate, 1 - train_rate])
+    if found is None:
+        temporary = kept.with_name(f".{kept.stem}-{os.getpid()}.npz")
+        try:
+            np.savez(
+                temporary,
+                raw_data=data,
+                padding_mask=padding_mask,
+                train_idx=train_idx,
+                test_idx=test_idx,
+                read_as=read_as,
+            )
+            temporary.replace(kept)
+        finally:
+            temporary.unlink(missing_ok=True)
     return data, padding_mask, train_idx, test_idx
+
+
+def _kept_data(kept: Path, csv: Path, read_as: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return data and mask from the `.npz` if it is there and of this CSV, read in this way."""
+    if not kept.exists() or (csv.exists() and csv.stat().st_mtime > kept.stat().st_mtime):
+        return None
+    with np.load(kept, allow_pickle=False) as arrays:
+        if "read_as" not in arrays or not np.array_equal(arrays["read_as"], read_as):
+            return None
+        return arrays["raw_data"], arrays["padding_mask"]
 
 
 def load_generated_data(data_path: str | Path) -> tuple[np.ndarray, np.ndarray | None]:
@@ -69,7 +87,10 @@ def load_generated_data(data_path: str | Path) -> tuple[np.ndarray, np.ndarray |
     UNREADABLE_NPZ
         Where the file is missing, no `.npz`, holds pickled objects, or lacks an array.
     """
-    with np.load(data_path, allow_pickle=False) as arrays:
+    loaded = np.load(data_path, allow_pickle=False)
+    if not isinstance(loaded, np.lib.npyio.NpzFile):
+        raise ValueError("it holds a single array")
+    with loaded as arrays:
         generated, mask = arrays["generated_data"], arrays["padding_mask"]
     return generated, None if mask.shape == (0,) else mask
 
