@@ -60,7 +60,7 @@ def write_archive(path: Path, kind: str, meta: Mapping[str, Any], arrays: Mappin
 def read_archive(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return what `write_archive` wrote; `UserError` says what is not of this kind, not of this version or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         meta = json.loads(arrays.pop("meta").tobytes().decode("utf-8"))
         found, version = meta["kind"], meta["format"]

@@ -65,8 +65,8 @@ class BiLSTM(keras.layers.Layer):
         self.kernels = [self.add_weight(shape=(size, 4 * width), name=f"kernel_{d}") for d in "fb"]
         self.recurrent = [self.add_weight(shape=(width, 4 * width), name=f"recurrent_{d}") for d in "fb"]
         self.biases = [self.add_weight(shape=(4 * width,), initializer="zeros", name=f"bias_{d}") for d in "fb"]
-        for bias in self.biases:  # gates: input, forget, cell, output; forget at 1 (Jozefowicz et al. 2015)
-            bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], width))
+        for bias in self.biases:  # gates: input, cell, forget, output; forget at 1 (Jozefowicz et al. 2015)
+            bias.assign(np.repeat([0.0, 0.0, 1.0, 0.0], width))
 
     def call(self, x: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> tf.Tensor:
         """[B, T, D] -> [B, T, 2 width]; what stands at padding is meaningless."""
@@ -80,7 +80,8 @@ class BiLSTM(keras.layers.Layer):
             recurrent = _dropout(recurrent, self.drop, self.random)
         x = tf.transpose(x, [1, 0, 2])
         state, peephole = tf.zeros([tf.shape(x)[1], self.width]), tf.zeros([self.width])
-        result = tf.raw_ops.BlockLSTMV2(
+        # not BlockLSTMV2: TensorFlow 2.21 gives it BlockLSTM's gradient, which takes the gates to be in another order
+        result = tf.raw_ops.BlockLSTM(
             seq_len_max=tf.cast(tf.shape(x)[0], tf.int64),
             x=x,
             cs_prev=state,
@@ -90,7 +91,8 @@ class BiLSTM(keras.layers.Layer):
             wcf=peephole,
             wco=peephole,
             b=tf.convert_to_tensor(self.biases[direction]),
-            cell_clip=0.0,
+            forget_bias=0.0,
+            cell_clip=0.0,  # none
             use_peephole=False,
         )
         return tf.transpose(result.h, [1, 0, 2])
