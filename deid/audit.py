@@ -30,6 +30,7 @@ from utils.errors import UserError
 from utils.progress import progress_bar
 
 EPOCHS = 100  # at most; the adversaries of the training see 60 at most
+WIDTH = 300  # units of the fresh adversaries' LSTMs, a direction, as published
 PATIENCE = 10
 TABLE_DRAWS = 8  # draws averaged for each entry of a look-up table
 CANDIDATES = 199  # PHI candidates beside the true token
@@ -113,7 +114,14 @@ def _held_out(encoded: Encoded) -> np.ndarray:
 
 
 def tell_apart(
-    send: Sender, size: int, fit: Encoded, targets: Encoded, seed: int, epochs: int = EPOCHS, show: bool = True
+    send: Sender,
+    size: int,
+    fit: Encoded,
+    targets: Encoded,
+    seed: int,
+    epochs: int = EPOCHS,
+    width: int = WIDTH,
+    show: bool = True,
 ) -> Result:
     """Train both adversaries anew and count how often they are right on pairs they have not seen.
 
@@ -123,7 +131,7 @@ def tell_apart(
         Rates "(a) with embedding", "(b) two representations", "both": accuracy over pairs, half of them the same.
     """
     random = np.random.default_rng(seed)
-    adversary = Adversary(300, tf.random.Generator.from_seed(seed))
+    adversary = Adversary(width, tf.random.Generator.from_seed(seed))
     tables = {id(fit): tf.constant(fit.vectors), id(targets): tf.constant(targets.vectors)}
     embedded, sent = tf.zeros([1, 2, fit.vectors.shape[1]]), tf.zeros([1, 2, size])
     adversary(sent, embedded, sent, tf.constant([2]))
@@ -406,6 +414,7 @@ def audit(
     targets: Sequence[Note],
     seed: int = 0,
     epochs: int = EPOCHS,
+    width: int = WIDTH,
     show: bool = True,
 ) -> Audit:
     """Attack a model's representations of `targets` by an attacker who has the annotated notes `attacker`.
@@ -432,7 +441,7 @@ def audit(
         send = tf.function(network, reduce_retracing=True)
         results.append(
             [
-                tell_apart(send, size, fit, sought, seed, epochs, show),
+                tell_apart(send, size, fit, sought, seed, epochs, width, show),
                 look_up_sentences(send, sought, seed),
                 look_up_phi(send, candidates, seed),
                 invert(send, size, len(labels), fit, sought, seed, epochs, show),
@@ -457,5 +466,6 @@ def audit(
             "attacker's notes": len(attacker),
             "notes attacked": len(targets),
             "epochs at most": epochs,
+            "adversaries' width": width,
         },
     )

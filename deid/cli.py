@@ -170,7 +170,7 @@ def audit(args: argparse.Namespace) -> None:
         order = np.random.default_rng(args.seed).permutation(len(targets))
         cut = max(1, round(0.6 * len(order)))
         attacker, targets = [targets[i] for i in order[:cut]], [targets[i] for i in order[cut:]]
-    result = attack(model, attacker, targets, args.seed, args.epochs)
+    result = attack(model, attacker, targets, args.seed, args.epochs, args.width)
     report.write_report(out, result)
     for row in report.rows(result):
         print(f"{row['attack']}, {row['figure']}: {row['private']}; raw {row['raw']}; chance {row['chance']}")
@@ -255,6 +255,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--attacker", type=Path, metavar="DIR", help="the attacker's notes (default: 60 %% of --in)")
     sub.add_argument("-o", "--out", type=Path, required=True, metavar="report.html")
     sub.add_argument("--epochs", type=_count, default=100, help="at most, for each attacker (default 100)")
+    sub.add_argument("--width", type=_count, default=300, help="of the adversaries' LSTMs (default 300)")
     sub.add_argument("--seed", type=int, default=0)
     return top
 

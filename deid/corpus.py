@@ -30,11 +30,15 @@ class Span:
 
 @dataclass(frozen=True)
 class Note:
-    """One note: its file name without suffix, its text, its PHI in order of position (None: not annotated)."""
+    """One note: its file's name without suffix, text, PHI in order of position (None: not annotated) and file."""
 
     name: str
     text: str
     spans: tuple[Span, ...] | None
+    path: Path | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return str(self.path or f"note {self.name}")
 
 
 @dataclass
@@ -106,7 +110,7 @@ def _read_xml(path: Path, repairs: Repairs) -> Note:
         raise UserError(f"{path}: no TEXT element; is this i2b2 2014 / MEDDOCAN XML?")
     tags = root.find("TAGS")
     if tags is None:
-        return Note(path.stem, text, None)
+        return Note(path.stem, text, None, path)
     window = NEARBY + (text.count("\n") if "\r\n" in source else 0)  # XML reads \r\n as one character
     spans = []
     for tag in tags:
@@ -119,13 +123,13 @@ def _read_xml(path: Path, repairs: Repairs) -> Note:
         span = _locate(text, Span(start, end, phi), tag.get("text"), window, repairs)
         if span is not None:
             spans.append(span)
-    return Note(path.stem, text, longest_spans(spans, repairs))
+    return Note(path.stem, text, longest_spans(spans, repairs), path)
 
 
 def _read_brat(path: Path, repairs: Repairs) -> Note:
     text, annotations = read_text(path), path.with_suffix(".ann")
     if not annotations.is_file():
-        return Note(path.stem, text, None)
+        return Note(path.stem, text, None, path)
     spans = []
     for number, line in enumerate(read_text(annotations).split("\n"), 1):
         if not line.startswith("T"):
@@ -138,7 +142,7 @@ def _read_brat(path: Path, repairs: Repairs) -> Note:
         span = _locate(text, Span(start, end, phi), whole, NEARBY, repairs)
         if span is not None:
             spans.append(span)
-    return Note(path.stem, text, longest_spans(spans, repairs))
+    return Note(path.stem, text, longest_spans(spans, repairs), path)
 
 
 def _flat(text: str) -> str:

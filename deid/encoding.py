@@ -38,7 +38,7 @@ class Encoded:
     candidates : [w, N] int32
         Rows of `vectors` that may replace each word; N = 0: none sought.
     hidden : [t] bool
-        PHI tokens that can be replaced.
+        PHI tokens that can be replaced, whether or not candidates were sought.
     """
 
     vectors: np.ndarray
@@ -98,14 +98,14 @@ def encode(
     Raises
     ------
     UserError
-        Naming the note, if a PHI type is not in the label set.
+        Naming the note's file, if a PHI type is not in the label set.
     """
     known = {label: place for place, label in enumerate(labels)}
     for note in notes:
         for span in note.spans or ():
             if f"B-{span.type}" not in known:
                 types = ", ".join(sorted({label[2:] for label in labels[1:]}))
-                raise UserError(f"note {note.name}: PHI type {span.type} is unknown to the model, which knows {types}")
+                raise UserError(f"{note}: PHI type {span.type} is unknown to the model, which knows {types}")
     split = [sentences(note) for note in notes]
     flat = [sentence for part in split for sentence in part]
     tokens = [word for sentence in flat for word in sentence.words]
@@ -115,9 +115,7 @@ def encode(
     tags = np.array([known[tag] for s in flat for tag in (s.labels or ("O",) * len(s.words))], np.int32)
     lengths = np.array([len(sentence.words) for sentence in flat], np.int64)
     vectors, candidates = embeddings[words], np.zeros((len(words), 0), np.int32)
-    hidden = (
-        (tags > 0) & np.array([replaceable(word) for word in words], bool)[ids] if number else np.zeros(len(ids), bool)
-    )
+    hidden = (tags > 0) & np.array([replaceable(word) for word in words], bool)[ids]
     if number and random is not None:
         needed = np.unique(ids[hidden])
         found = neighbors(embeddings, [words[i] for i in needed], number, random)

@@ -81,9 +81,9 @@ def evaluate(gold: Sequence[Note], predicted: Sequence[Note], seed: int = 0) -> 
     for note in gold:
         other = by_name.pop(note.name, None)
         if other is None:
-            raise UserError(f"note {note.name}: in the gold folder, not among the predictions")
+            raise UserError(f"{note}: in the gold folder, not among the predictions")
         if other.text != note.text:
-            raise UserError(f"note {note.name}: its predicted text is not the gold text, so offsets cannot be compared")
+            raise UserError(f"{other}: its text is not the gold text, so offsets cannot be compared")
         there, found = set(note.spans or ()), set(other.spans or ())
         per_note.append((len(there & found), len(found), len(there)))
         for which, spans_of in enumerate((there & found, found, there)):
@@ -103,7 +103,7 @@ def evaluate(gold: Sequence[Note], predicted: Sequence[Note], seed: int = 0) -> 
                 tokens.setdefault(true_type, [0, 0, 0])[2] += 1
                 tokens[true_type][0] += true_type == guess_type
     if by_name:
-        raise UserError(f"note {min(by_name)}: predicted, not in the gold folder")
+        raise UserError(f"{by_name[min(by_name)]}: predicted, not in the gold folder")
     table = np.array(per_note)
     names = sorted(entities)
     return Evaluation(

@@ -16,7 +16,7 @@ from deid.corpus import Note, Span, read_notes  # noqa: E402
 from deid.embeddings import train_embeddings  # noqa: E402
 from deid.encoding import encode, label_set  # noqa: E402
 from deid.tokens import sentences  # noqa: E402
-from deid.training import Epochs, train  # noqa: E402
+from deid.training import PATIENCE, Epochs, train  # noqa: E402
 from utils.errors import UserError  # noqa: E402
 
 TINY = ["--size", "5", "--width", "8", "--adversary-width", "4", "--embedding-size", "8", "--neighbors", "5"]
@@ -160,6 +160,25 @@ def test_a_stopped_training_goes_on_to_the_same_model(tmp_path: Path, procedure:
         train(other, fit, fit, plan, tmp_path / "c", show=False)
 
 
+@pytest.mark.usefixtures("eager")
+def test_training_stops_early_with_the_best_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = made_up_notes(4)
+    model = tiny_model(notes, representation="raw")
+    fit = encode(notes, model.embeddings, model.settings.labels)
+    losses, seen = iter([3.0, 1.0, *range(2, 90)]), []
+
+    def validate(run: Any, _: Any) -> tuple[float, float]:
+        seen.append(run.model.weights())
+        return float(next(losses)), 0.0
+
+    monkeypatch.setattr("deid.training._Run._validate", validate)
+    history = train(model, fit, fit, Epochs(80, 1, 1), show=False)
+    assert len(history) == 2 + PATIENCE
+    for name, array in model.weights().items():
+        assert np.array_equal(array, seen[1][name]), name
+    assert any(not np.array_equal(array, seen[-1][name]) for name, array in seen[1].items())
+
+
 def test_the_audit_finds_raw_embeddings_out(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
     run(
@@ -209,7 +228,7 @@ def test_a_label_unknown_to_the_model_is_named(
     write_folder(tmp_path / "n", [Note("odd", "Ana called 555", (Span(11, 14, "PHONE"),))])
     arguments = ("represent", "--model", folder / "model.npz", "--in", tmp_path / "n", "-o", tmp_path / "r.npz")
     error = fails(capsys, *arguments)
-    assert "odd" in error
+    assert str(tmp_path / "n" / "odd.xml") in error
     assert "PHONE" in error
     assert not (tmp_path / "r.npz").exists()
     with pytest.raises(UserError, match="PHONE"):

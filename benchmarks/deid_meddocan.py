@@ -1,0 +1,191 @@
+"""The text track on MEDDOCAN: what the notes are still good for and what they tell, from the same models.
+
+    python benchmarks/deid_meddocan.py DATA --work WORK [--pieces raw lstm ...] [--audit lstm ...]
+
+DATA holds MEDDOCAN's `train/` and `dev/` (i2b2 XML). Models train on 450 notes of `train/`, the other 50 stop them
+early, `dev/` is only reported. Each finished piece is one JSON in WORK; a run goes on where the last one stopped, and
+puts what is there into docs/deid.md between its two marks.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+
+from deid import corpus, evaluation, files, pipeline, report, storage
+from deid.audit import audit
+from deid.corpus import Note
+from deid.embeddings import Embeddings, train_embeddings
+from deid.encoding import label_set
+from deid.tokens import sentences
+from deid.training import Epochs, discard
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "deid.md"
+MARKS = "<!-- figures: benchmarks/deid_meddocan.py -->\n", "<!-- end of figures -->\n"
+VALIDATION = 50  # notes
+ATTACKER = 250  # of the training notes, the attacker's
+ADVERSARY_WIDTH = 128  # published: 300, which takes 3.5 times as long
+EPOCHS = Epochs(7, 3, 10)
+PIECES: dict[str, dict[str, Any]] = {
+    "raw": {"representation": "raw"},
+    "lstm": {},
+    "dense": {"representation": "dense"},
+    "dann": {"procedure": "dann"},
+    "lstm-n10": {"neighbors": 10},
+    "lstm-size100": {"size": 100},
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """MEDDOCAN split for this benchmark, the embeddings, and what every model's settings share."""
+
+    fit: list[Note]
+    validation: list[Note]
+    dev: list[Note]
+    embeddings: Embeddings
+    settings: storage.Settings
+
+
+def read_data(folder: Path, work: Path, weight: float) -> Data:
+    """Read the notes and train the embeddings, or take those trained before."""
+    repairs = corpus.Repairs()
+    notes, dev = corpus.read_notes(folder / "train", True, repairs), corpus.read_notes(folder / "dev", True)
+    order = np.random.default_rng(0).permutation(len(notes))
+    validation, fit = ([notes[i] for i in part] for part in (order[:VALIDATION], order[VALIDATION:]))
+    kept = work / "embeddings.npz"
+    if not kept.exists():
+        made = train_embeddings([s.words for note in fit for s in sentences(note)], 300, 0)
+        files.write_archive(kept, "embeddings", {}, made.arrays())
+    settings = storage.Settings(
+        labels=tuple(label_set(notes)),
+        elements=repairs.elements,
+        adversary_width=ADVERSARY_WIDTH,
+        adversary_weight=weight,
+    )
+    return Data(fit, validation, dev, Embeddings.from_arrays(files.read_archive(kept, "embeddings")[1]), settings)
+
+
+def train(name: str, data: Data, work: Path) -> None:
+    """Train a piece's model, label `dev/` with it and keep both and the seconds they took."""
+    settings = replace(data.settings, **PIECES[name])
+    checkpoint, path = work / f"{name}.checkpoint", work / f"{name}.npz"
+    epochs = replace(EPOCHS, stable=12) if settings.representation == "raw" else EPOCHS
+    start = time.perf_counter()
+    model = pipeline.train_model(settings, data.embeddings, data.fit, data.validation, epochs, checkpoint)
+    seconds = time.perf_counter() - start
+    storage.save_model(path, model)
+    start = time.perf_counter()
+    found = pipeline.label(model, data.dev)
+    speed = 60 * len(data.dev) / (time.perf_counter() - start)
+    result = evaluation.evaluate(data.dev, found)
+    figures = {name: counts.f1 for name, counts in vars(result).items() if isinstance(counts, evaluation.Counts)}
+    keep(
+        work / f"{name}.json",
+        {
+            "settings": {k: v for k, v in asdict(settings).items() if k not in ("labels", "elements")},
+            "epochs": asdict(epochs),
+            "seconds": seconds,
+            "notes a minute": speed,
+            "f1": figures,
+            "precision": result.entities.precision,
+            "recall": result.entities.recall,
+            "interval": result.entity_interval,
+            "by type": {phi: [entity.f1, entity.there] for phi, (entity, _) in result.by_type.items()},
+        },
+    )
+    discard(checkpoint)
+
+
+def attack(name: str, data: Data, work: Path, epochs: int) -> None:
+    """Audit a piece's model: `dev/` attacked by someone who has half of the training notes."""
+    model = storage.load_model(work / f"{name}.npz")
+    known = {label[2:] for label in model.settings.labels}
+    targets = [note for note in data.dev if all(span.type in known for span in note.spans or ())]
+    attacker = data.fit[:ATTACKER]
+    start = time.perf_counter()
+    result = audit(model, attacker, targets, 0, epochs, ADVERSARY_WIDTH)
+    report.write_report(work / f"{name}.html", result)
+    minutes = (time.perf_counter() - start) / 60
+    keep(work / f"{name}.audit.json", {"rows": report.rows(result), "settings": result.settings, "minutes": minutes})
+
+
+def keep(path: Path, content: dict[str, Any]) -> None:
+    """Write a finished piece."""
+    files.write_text(path, json.dumps(content, indent=1) + "\n")
+
+
+def figures(work: Path) -> str:
+    """Return all finished pieces as Markdown."""
+    lines = [
+        "| model | strict entity F1 (95 %) | precision | recall | token F1, PHI or not | training | labelled |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    found = {
+        name: json.loads((work / f"{name}.json").read_text()) for name in PIECES if (work / f"{name}.json").exists()
+    }
+    for name, piece in found.items():
+        low, high = piece["interval"]
+        lines.append(
+            f"| {name} | {piece['f1']['entities']:.4f} ({low:.4f} to {high:.4f}) | {piece['precision']:.4f} | "
+            f"{piece['recall']:.4f} | {piece['f1']['binary']:.4f} | {piece['seconds'] / 60:.0f} min | "
+            f"{piece['notes a minute']:.0f} notes / min |"
+        )
+    for name in found:
+        path = work / f"{name}.audit.json"
+        if path.exists():
+            result = json.loads(path.read_text())
+            told = "; ".join(f"{key} {value}" for key, value in result["settings"].items())
+            lines += ["", f"Audit of `{name}` ({told}; {result['minutes']:.0f} min):", ""]
+            lines += [
+                "| attack | representation (95 %) | raw embeddings (95 %) | chance or guess |",
+                "|---|---|---|---|",
+            ]
+            lines += [
+                f"| {row['attack']}: {row['figure']} | {row['private']} | {row['raw']} | {row['chance']} |"
+                for row in result["rows"]
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def write_document(work: Path) -> None:
+    """Put the figures into docs/deid.md."""
+    before, rest = DOCUMENT.read_text(encoding="utf-8").split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    files.write_text(DOCUMENT, before + MARKS[0] + figures(work) + MARKS[1] + after)
+
+
+def main() -> None:
+    """Run what is missing of the pieces asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, metavar="DATA")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--pieces", nargs="*", choices=PIECES, default=list(PIECES))
+    parser.add_argument("--audit", nargs="*", choices=PIECES, default=["lstm"])
+    parser.add_argument("--audit-epochs", type=int, default=20)
+    parser.add_argument("--weight", type=float, default=3.0, help="lambda (default 3)")
+    args = parser.parse_args()
+    data = read_data(args.data, args.work, args.weight)
+    for name in args.pieces:
+        if not (args.work / f"{name}.json").exists():
+            print(name, flush=True)
+            train(name, data, args.work)
+    for name in args.audit:
+        if not (args.work / f"{name}.audit.json").exists():
+            print("audit", name, flush=True)
+            attack(name, data, args.work, args.audit_epochs)
+    write_document(args.work)
+
+
+if __name__ == "__main__":
+    main()
