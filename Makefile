@@ -32,7 +32,7 @@ check: .venv/ready-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-.venv/ready-dev: requirements-dev.txt requirements-deid.txt .venv/ready
+.venv/ready-dev: requirements-dev.txt requirements-cluster.txt requirements-deid.txt .venv/ready
 	@echo "== Installing what the tests need into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@

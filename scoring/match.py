@@ -132,7 +132,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     # Before the seeker runs: it is handed the arrays themselves and may change them.
     rng = np.random.default_rng(settings.seed)
     arrays = compare(stays.data, stays.padding_mask, train, generated, generated_mask, rng)
-    facts = _data_facts(stays, train)
+    facts = data_facts(stays, train)
 
     with _staging(settings.output_dir) as folder:
         _write_hider_output(folder / "hider", generated, generated_mask, origin, utility)
@@ -156,7 +156,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
             "seeker": {"name": seeker.name, "source": seeker.source.name, "parameters": seeker_parameters},
             "data": facts,
             "settings": _settings_facts(settings, features),
-            "versions": _versions(),
+            "versions": versions(),
             "reidentification": reidentification(arrays.labels, labels, scores),
             "utility": utility,
             "utility_skipped": skipped,
@@ -165,7 +165,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
         }
         result["distance"] = distance_figures(arrays)
         result["verdict"] = verdict(result)
-        report = json.dumps(_json(result), indent=1, allow_nan=False)
+        report = json.dumps(plain_json(result), indent=1, allow_nan=False)
         (folder / "report.json").write_text(report + "\n", encoding="utf-8")
         write_report(result, replace(arrays, scores=scores), folder / "report.html")
     return result
@@ -346,7 +346,8 @@ class _Clock:
         return {**self._stages, "total": round(time.perf_counter() - self._began, 3)}
 
 
-def _data_facts(stays: data_sets.DataSet, train: np.ndarray) -> dict[str, Any]:
+def data_facts(stays: data_sets.DataSet, train: np.ndarray) -> dict[str, Any]:
+    """Return the `data` part of report.json; `train` holds the members' indices."""
     padded = int(stays.padding_mask.sum())
     cells = stays.data.size
     return {
@@ -377,13 +378,12 @@ def _settings_facts(settings: MatchSettings, features: list[int]) -> dict[str, A
     return {**facts, "features": features}
 
 
-def _versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {"hide-and-seek": VERSION, "python": platform.python_version()}
-    for package in ("numpy", "scikit-learn", "polars"):
-        versions[package] = importlib.metadata.version(package)
+def versions() -> dict[str, str | None]:
+    """Return the versions of what the numbers depend on; None for what is not installed."""
+    packages = {name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn", "polars")}
     found = [name for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu") if _installed(name)]
-    versions["tensorflow"] = importlib.metadata.version(found[0]) if found else None
-    return versions
+    tensorflow = importlib.metadata.version(found[0]) if found else None
+    return {"hide-and-seek": VERSION, "python": platform.python_version(), **packages, "tensorflow": tensorflow}
 
 
 def _installed(package: str) -> bool:
@@ -392,12 +392,12 @@ def _installed(package: str) -> bool:
     return False
 
 
-def _json(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
     """Make `value` plain JSON: no NumPy types, and NaN or infinity as null."""
     if isinstance(value, dict):
-        return {str(key): _json(item) for key, item in value.items()}
+        return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json(item) for item in value]
+        return [plain_json(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -65,8 +65,13 @@ def find_player(role: Role, wanted: str | None, home: Path) -> Player:
     path = Path(wanted)
     if path.is_dir() or (path.is_file() and path.suffix in (".py", ".zip")):
         return Player(role, path.resolve().stem, path.resolve())
-    known = ", ".join(sorted(file.stem.removeprefix(f"{role}_") for file in home.glob(f"{role}_*.py")))
+    known = ", ".join(known_players(role, home))
     raise UserError(f"unknown {role} '{wanted}'; known are {known}; or name a .py file, a folder or a .zip")
+
+
+def known_players(role: Role, home: Path) -> list[str]:
+    """Return the names of the methods in `home`."""
+    return sorted(file.stem.removeprefix(f"{role}_") for file in home.glob(f"{role}_*.py"))
 
 
 def load_player(player: Player) -> ModuleType:

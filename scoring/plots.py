@@ -415,3 +415,19 @@ def _svg(figure: Figure, name: str, title: str, description: str) -> Markup:
         f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-description">{escape(description)}</desc>'
     )
     return Markup(head + " ".join(body.split()))  # noqa: S704 - its text is escaped
+
+
+def logo() -> bytes:
+    """Draw the project's mark, a PNG: many stays, and the one that was found."""
+    figure = Figure(figsize=(2, 2), dpi=128)
+    axes = figure.add_axes((0, 0, 1, 1))
+    rng = np.random.default_rng(4)
+    x, y = rng.uniform(0.08, 0.92, (2, 60))
+    axes.scatter(x, y, s=90, color="#98a2b0")
+    axes.scatter([0.55], [0.5], s=900, facecolors="none", edgecolors="#c2500a", linewidths=5)
+    axes.scatter([0.55], [0.5], s=120, color="#c2500a")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    axes.axis("off")
+    image = io.BytesIO()
+    figure.savefig(image, format="png")
+    return image.getvalue()

@@ -1,6 +1,6 @@
 """Did the generated data stay useful? The contract's two checks, judged, with what they hide beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,37 @@ class ConstantScores:
 
     per_feature: np.ndarray
     without_time: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON; what could not be computed is None."""
+        return {"constant": _nullable(self.per_feature), "constant_without_time": _nullable([self.without_time])[0]}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "ConstantScores":
+        """Undo `to_json`."""
+        return cls(np.array(facts["constant"], dtype=float), float(np.array(facts["constant_without_time"], float)))
+
+
+def mean_scores(scores: Sequence[UtilityScores]) -> UtilityScores:
+    """Average the scores of the same predictors over seeds, as the competition did.
+
+    A feature is a classification where it is one for every seed; seeds change no data, so they agree.
+    """
+    first = scores[0]
+    predictions = [s.feature_prediction for s in scores if s.feature_prediction is not None]
+    ahead = [s.one_step_ahead for s in scores if s.one_step_ahead is not None]
+    return UtilityScores(
+        first.features,
+        first.tasks,
+        np.mean(predictions, axis=0) if predictions else None,
+        float(np.mean(ahead)) if ahead else None,
+        np.mean([s.one_step_ahead_per_feature for s in scores], axis=0),
+        float(np.mean([s.one_step_ahead_without_time for s in scores])),
+    )
+
+
+def _nullable(values: Any) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def constant_scores(train: np.ndarray, test: np.ndarray) -> ConstantScores:

@@ -45,6 +45,24 @@ class UtilityScores:
     one_step_ahead_per_feature: np.ndarray
     one_step_ahead_without_time: float
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON; NaN is None, and None of a check not run is its absence."""
+        facts = {name: _plain(value) for name, value in vars(self).items()}
+        return {name: value for name, value in facts.items() if getattr(self, name) is not None}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "UtilityScores":
+        """Undo `to_json`."""
+        ahead, prediction = facts.get("one_step_ahead", ()), facts.get("feature_prediction")
+        return cls(
+            tuple(facts["features"]),
+            tuple(facts["tasks"]),
+            None if prediction is None else np.array(prediction, dtype=float),
+            None if ahead == () else float(np.array(ahead, dtype=float)),
+            np.array(facts["one_step_ahead_per_feature"], dtype=float),
+            float(np.array(facts["one_step_ahead_without_time"], dtype=float)),
+        )
+
 
 class UtilityPredictors:
     """The predictors of the utility checks: trained once, then asked about any number of data sets.
@@ -294,6 +312,14 @@ def _binary_threshold(train: np.ndarray, test: np.ndarray, feature: int) -> floa
     """Return what lies between a feature's values if it has two in each data set, padding aside, else None."""
     values = [np.unique(data[:, :, feature][(data != -1).any(axis=2)]) for data in (train, test)]
     return float(values[0].mean()) if all(len(distinct) == 2 for distinct in values) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, np.ndarray)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value
 
 
 def _root_mean(squared_error: np.ndarray, cells: np.ndarray) -> float:

@@ -120,7 +120,7 @@ class Exchange:
             status, reason = REASONS.get(exit_code, ("failed", "ended without an answer"))
             return Outcome(status, reason, submitter_log=self._submitter_log(), **kept)
         try:
-            return Outcome("ok", "", outputs=_read_outputs(self.output, role, arrays), **kept)
+            return Outcome("ok", "", outputs=read_outputs(self.output, role, arrays), **kept)
         except UserError as error:
             return Outcome("invalid_output", str(error), **kept)
 
@@ -156,7 +156,7 @@ def private_exchange(base: Path) -> Iterator[Exchange]:
 # --- What the submission returned -------------------------------------------------------------------------------------
 
 
-def _read_outputs(output: Path, role: Role, arrays: Mapping[str, np.ndarray | None]) -> dict[str, Any]:
+def read_outputs(output: Path, role: Role, arrays: Mapping[str, np.ndarray | None]) -> dict[str, Any]:
     """Read and check an output file.
 
     Raises

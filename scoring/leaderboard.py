@@ -1,0 +1,185 @@
+"""Who hid best and who found most: a tournament's results as CSV, JSON and a page."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from scoring.files import write_text
+from scoring.statistics import wilson_interval
+from scoring.submission import Role
+from scoring.tournament import Done, Entrant, Results
+
+NO_HIDER_SCORE, NO_SEEKER_SCORE = 9.99, -9.99  # the contract's, where none could be computed
+_Z = 1.96
+_NOTHING = Done("", "ok", "")
+
+COLUMNS = (
+    "role", "rank", "name", "score", "score_low", "score_high", "worst", "worst_low", "worst_high", "worst_opponent",
+    "matches", "utility", "features_passed", "features_tested", "one_step_ahead", "utility_ratio", "status",
+)  # fmt: skip
+
+
+def leaderboard(results: Results) -> dict[str, Any]:
+    """Rank hiders by mean re-identification score, lowest first, and seekers by theirs, highest first.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    dict
+        Plain JSON, the same for the same results whenever and wherever they were computed: `hiders` and `seekers`
+        (one entry each, best first), `matrix` (a row a hider, a cell a seeker), `refused`, `settings`. A mean's
+        interval is over stays: each stay's share of right answers is one trial, for the opponents share the stays.
+        `worst` is the most that any seeker found of a hider (the least that a seeker found of any), its interval
+        that of one match.
+    """
+    hiders = [_entry(results, hider, "hider") for hider in results.hiders]
+    seekers = [_entry(results, seeker, "seeker") for seeker in results.seekers]
+    # Where the score is equal (9.99 twice), the name decides: the order must not depend on who finished first.
+    hiders.sort(key=lambda entry: (entry["score"], entry["name"]))
+    seekers.sort(key=lambda entry: (-entry["score"], entry["name"]))
+    for entries in (hiders, seekers):
+        for rank, entry in enumerate(entries, 1):
+            entry["rank"] = rank
+    matrix = [{"hider": h["name"], "cells": [_cell(results, h["name"], s["name"]) for s in seekers]} for h in hiders]
+    refused = [{"name": entrant.name, "reason": entrant.refused} for entrant in results.refused]
+    refused.sort(key=lambda entry: (entry["name"], entry["reason"]))
+    return {"hiders": hiders, "seekers": seekers, "matrix": matrix, "refused": refused, "settings": results.settings}
+
+
+def write_leaderboard(results: Results, output: Path) -> dict[str, Any]:
+    """Write `leaderboard.csv`, `.json` and `.html` into `output`, each whole or not at all; returns the JSON."""
+    board = leaderboard(results)
+    write_text(output / "leaderboard.json", json.dumps(board, indent=1, allow_nan=False) + "\n")
+    table = io.StringIO()
+    writer = csv.DictWriter(table, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**entry, "name": _no_formula(entry["name"])} for entry in (*board["hiders"], *board["seekers"]))
+    write_text(output / "leaderboard.csv", table.getvalue())
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["score"] = lambda value: "-" if value is None else f"{value:.3f}"
+    write_text(output / "leaderboard.html", environment.get_template("leaderboard.html").render(board=board))
+    return board
+
+
+def _entry(results: Results, entrant: Entrant, role: Role) -> dict[str, Any]:
+    """One row of the leaderboard."""
+    found = _matches(results, entrant.name, role)
+    worst, chosen = None, None
+    if found:
+        scores = {opponent: float(right.mean()) for opponent, right in found.items()}
+        # The most found of a hider; of a seeker, the hider it found least of.
+        chosen = (
+            max(scores, key=lambda name: (scores[name], name))
+            if role == "hider"
+            else min(scores, key=lambda name: (scores[name], name))
+        )
+        worst = scores[chosen]
+        mean, low, high = _mean(list(found.values()))
+    else:
+        mean, low, high = (NO_HIDER_SCORE if role == "hider" else NO_SEEKER_SCORE), None, None
+    entry: dict[str, Any] = {
+        "role": role,
+        "name": entrant.name,
+        "digest": entrant.digest,
+        "score": mean,
+        "score_low": low,
+        "score_high": high,
+        "worst": worst,
+        "worst_opponent": chosen,
+        "worst_low": None,
+        "worst_high": None,
+        "matches": len(found),
+        "status": _status(results, entrant, role),
+    }
+    if chosen is not None:
+        right = found[chosen]
+        entry["worst_low"], entry["worst_high"] = wilson_interval(int(right.sum()), right.size)
+    return entry | (_utility(results, entrant) if role == "hider" else {})
+
+
+def _matches(results: Results, name: str, role: Role) -> dict[str, np.ndarray]:
+    """Per opponent, which stays were labelled rightly."""
+    if role == "hider":
+        found = {seeker: labels for (hider, seeker), labels in results.labels.items() if hider == name}
+    else:
+        found = {hider: labels for (hider, seeker), labels in results.labels.items() if seeker == name}
+    return {opponent: found[opponent] == results.truth for opponent in sorted(found)}
+
+
+def _mean(matches: Sequence[np.ndarray]) -> tuple[float, float, float]:
+    """Mean score over matches and its 95 % interval over stays."""
+    if len(matches) == 1:
+        return (float(matches[0].mean()), *wilson_interval(int(matches[0].sum()), matches[0].size))
+    shares = np.mean(matches, axis=0)
+    mean, reach = float(shares.mean()), _Z * float(shares.std(ddof=1)) / np.sqrt(shares.size)
+    return mean, float(max(0.0, mean - reach)), float(min(1.0, mean + reach))
+
+
+def _status(results: Results, entrant: Entrant, role: Role) -> str:
+    if role == "hider":
+        done = results.hidden[entrant.name]
+        if done.status != "ok":
+            return _failed(done)
+        names = [s.name for s in results.seekers if (entrant.name, s.name) in results.answers]
+        if not names:
+            return "fails the utility check, so nobody sought it"
+        failed = [name for name in names if results.answers[entrant.name, name].status != "ok"]
+        return f"no answer from {', '.join(sorted(failed))}" if failed else "ok"
+    failed = [
+        f"against {hider.name} it {_failed(done)}"
+        for hider in results.hiders
+        if (done := results.answers.get((hider.name, entrant.name), _NOTHING)).status != "ok"
+    ]
+    return "; ".join(sorted(failed)) if failed else "ok"
+
+
+def _failed(done: Done) -> str:
+    return done.reason or done.status
+
+
+def _utility(results: Results, hider: Entrant) -> dict[str, Any]:
+    utility = results.utility.get(hider.name)
+    if utility is None:
+        return {"utility": None}
+    rows, ahead = utility["feature_prediction"], utility["one_step_ahead"]
+    return {
+        "utility": "passes" if utility["passed"] else "fails",
+        "features_passed": None if rows is None else sum(row["passed"] for row in rows),
+        "features_tested": None if rows is None else len(rows),
+        "one_step_ahead": None if ahead is None else "passes" if ahead["passed"] else "fails",
+        "utility_ratio": utility["ratio_geometric_mean"],
+        "untrained": sum(
+            not row["better_than_constant"] for row in [*(rows or []), utility["one_step_ahead_without_time"]] if row
+        ),
+    }
+
+
+def _cell(results: Results, hider: str, seeker: str) -> dict[str, Any]:
+    done, labels = results.answers.get((hider, seeker)), results.labels.get((hider, seeker))
+    cell: dict[str, Any] = {"seeker": seeker, "score": None, "low": None, "high": None, "report": None, "reason": ""}
+    if labels is not None:
+        right = labels == results.truth
+        low, high = wilson_interval(int(right.sum()), right.size)
+        report = f"matches/{hider}-{seeker}/report.html"
+        return cell | {"score": float(right.mean()), "low": low, "high": high, "report": report}
+    return cell | {"reason": "not played" if done is None else _failed(done)}
+
+
+def _no_formula(name: str) -> str:
+    """Keep a spreadsheet from running a name."""
+    return f"'{name}" if name[:1] in "=+-@" else name

@@ -1,0 +1,108 @@
+"""Finished pieces of work, kept under the digest of what they came from: nothing is done twice, nothing half."""
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_FACTS = "facts.json"
+_UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one piece of work left.
+
+    Attributes
+    ----------
+    facts : dict
+        Plain JSON.
+    arrays : dict of str to ndarray
+    """
+
+    facts: dict[str, Any]
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+class Store:
+    """A folder of pieces, one `.npz` each (arrays, and facts as JSON; no pickles), for any number of writers.
+
+    A piece is written to a temporary name, synced and renamed, so that it is there whole or not at all whenever a
+    writer or the machine dies. Two writers of one key write the same.
+
+    Parameters
+    ----------
+    root : Path
+        Made where it is missing, for its owner alone: what it holds is as secret as the data.
+    """
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.root = root
+
+    def path(self, kind: str, key: str) -> Path:
+        """Return where a piece is or would be."""
+        return self.root / kind / f"{key}.npz"
+
+    def has(self, kind: str, key: str) -> bool:
+        """Whether a piece is there."""
+        return self.path(kind, key).is_file()
+
+    def get(self, kind: str, key: str) -> Piece | None:
+        """Return a piece; None where there is none, or none that can be read (it is then made again)."""
+        try:
+            # Opened here: np.load leaves a file open that is no sound zip.
+            with self.path(kind, key).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                facts = json.loads(stored[_FACTS].tobytes())
+                return Piece(facts, {name: stored[name] for name in stored.files if name != _FACTS})
+        except _UNREADABLE:
+            return None
+
+    def put(self, kind: str, key: str, piece: Piece) -> None:
+        """Keep a piece, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            Where it cannot be written (a full disk, say).
+        """
+        path = self.path(kind, key)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        facts = np.frombuffer(json.dumps(piece.facts, sort_keys=True, allow_nan=False).encode(), np.uint8)
+        handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **{_FACTS: facts}, **piece.arrays)  # type: ignore[arg-type]
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name, too, outlives a power cut
+        finally:
+            os.close(folder)
+
+
+def key(inputs: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of everything a piece came from, given as plain JSON."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def digest_arrays(*arrays: np.ndarray | None) -> str:
+    """Return the SHA-256 of arrays with their types and shapes."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(b"none" if array is None else f"{array.dtype.str}{array.shape}".encode())
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).data.cast("B"))
+    return digest.hexdigest()

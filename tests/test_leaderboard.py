@@ -1,0 +1,103 @@
+"""The leaderboard ranks by the contract's scores, says how sure it is, and names no one twice."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+
+from scoring.leaderboard import leaderboard, write_leaderboard
+from scoring.tournament import Done, Entrant, Results
+
+STAYS = 200
+SETTINGS = {"data": "stays.csv", "stays": STAYS, "members": STAYS // 2, "seed": 1}
+
+
+def results(rates, failed=()):
+    """A tournament in which seeker s labels a share `rates[h][s]` of hider h's stays rightly."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(STAYS) < STAYS // 2
+    hiders = [Entrant(name, "hider", name) for name in rates]
+    seekers = [Entrant(name, "seeker", name) for name in next(iter(rates.values()))]
+    found = Results(hiders, seekers, [], truth, SETTINGS)
+    for hider in rates:
+        found.hidden[hider] = Done("k", "ok", "", "g")
+        for seeker, rate in rates[hider].items():
+            cell = (hider, seeker)
+            if cell in failed:
+                found.answers[cell] = Done("k", "failed", "raised an exception")
+                continue
+            found.answers[cell] = Done("k", "ok", "")
+            wrong = rng.permutation(STAYS) < round((1 - rate) * STAYS)
+            found.labels[cell] = truth ^ wrong
+    return found
+
+
+RATES = {"leaky": {"good": 0.9, "bad": 0.5}, "safe": {"good": 0.6, "bad": 0.5}}
+
+
+def test_the_hider_found_least_and_the_seeker_that_finds_most_come_first():
+    board = leaderboard(results(RATES))
+    assert [(row["rank"], row["name"], row["score"]) for row in board["hiders"]] == [
+        (1, "safe", pytest.approx(0.55)),
+        (2, "leaky", pytest.approx(0.7)),
+    ]
+    assert [row["name"] for row in board["seekers"]] == ["good", "bad"]
+    leaky = board["hiders"][1]
+    assert (leaky["worst"], leaky["worst_opponent"]) == (pytest.approx(0.9), "good")
+    assert leaky["worst_low"] < 0.9 < leaky["worst_high"]
+
+
+def test_a_failed_cell_is_left_out_and_named():
+    board = leaderboard(results(RATES, failed={("leaky", "good")}))
+    leaky = next(row for row in board["hiders"] if row["name"] == "leaky")
+    assert (leaky["score"], leaky["matches"]) == (0.5, 1)
+    assert leaky["status"] == "no answer from good"
+    good = next(row for row in board["seekers"] if row["name"] == "good")
+    assert good["score"] == pytest.approx(0.6)
+    assert good["status"] == "against leaky it raised an exception"
+
+
+def test_without_any_match_the_scores_are_the_contracts():
+    found = results(RATES, failed={(h, s) for h in RATES for s in RATES[h]})
+    board = leaderboard(found)
+    assert {row["score"] for row in board["hiders"]} == {9.99}
+    assert {row["score"] for row in board["seekers"]} == {-9.99}
+
+
+def test_the_interval_of_a_mean_covers_it_although_seekers_agree_with_each_other():
+    rng = np.random.default_rng(1)
+    truth, covered = np.arange(STAYS) < STAYS // 2, 0
+    for _ in range(300):
+        shared = rng.random(STAYS) < 0.3  # stays that every seeker gets right
+        found = results({"h": {"a": 0.5, "b": 0.5, "c": 0.5}})
+        for seeker in "abc":
+            found.labels["h", seeker] = truth ^ ~(shared | (rng.random(STAYS) < 0.5))
+        row = leaderboard(found)["hiders"][0]
+        covered += row["score_low"] < 0.3 + 0.7 * 0.5 < row["score_high"]
+    assert 0.90 < covered / 300 < 0.99
+
+
+def test_the_files_agree_and_the_page_shows_every_cell(tmp_path):
+    found = results(RATES, failed={("safe", "bad")})
+    board = write_leaderboard(found, tmp_path)
+    assert json.loads((tmp_path / "leaderboard.json").read_text()) == board
+    rows = list(csv.DictReader((tmp_path / "leaderboard.csv").read_text().splitlines()))
+    assert [(row["role"], row["name"]) for row in rows] == [
+        ("hider", "safe"), ("hider", "leaky"), ("seeker", "good"), ("seeker", "bad"),
+    ]  # fmt: skip
+    page = (tmp_path / "leaderboard.html").read_text()
+    assert "default-src 'none'" in page
+    links = set(re.findall(r'href="([^"]+)"', page))
+    assert links == {f"matches/{cell}/report.html" for cell in ("safe-good", "leaky-good", "leaky-bad")}
+    assert "raised an exception" in page
+
+
+def test_hostile_names_stay_text(tmp_path):
+    hostile = '=cmd|"<script>alert(1)</script>'
+    found = results({hostile: {"s": 0.5}})
+    write_leaderboard(found, tmp_path)
+    assert "<script>" not in (tmp_path / "leaderboard.html").read_text()
+    rows = csv.DictReader((tmp_path / "leaderboard.csv").read_text().splitlines())
+    assert next(rows)["name"].startswith("'=")
