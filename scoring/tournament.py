@@ -647,6 +647,7 @@ def _settings_facts(context: Context, held: Stays) -> dict[str, Any]:
         "sha256": context.data,
         "stays": len(held.data),
         "members": len(held.members),
+        "chance": max(len(held.members), len(held.others)) / len(held.data),
         "seed": context.seed,
         "train_frac": context.train_frac,
         "features": list(context.features),

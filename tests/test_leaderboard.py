@@ -11,7 +11,7 @@ from scoring.leaderboard import leaderboard, write_leaderboard
 from scoring.tournament import Done, Entrant, Results
 
 STAYS = 200
-SETTINGS = {"data": "stays.csv", "stays": STAYS, "members": STAYS // 2, "seed": 1}
+SETTINGS = {"data": "stays.csv", "stays": STAYS, "members": STAYS // 2, "chance": 0.5, "seed": 1}
 
 
 def results(rates, failed=()):
