@@ -18,6 +18,7 @@ def quiet_libraries() -> None:
     # Switched on, oneDNN announces itself on every import and rounds differently from processor to processor.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # its font cache, on a fresh machine
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # advice to programmers on tracing
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import socket
 import subprocess
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import write_csv
 
+import tournament
 from scoring.sandbox import Limits, choose_sandbox
 from scoring.sandbox.leftovers import this_process
 from tests.docker_engine import IMAGE, NoEngineError, docker_engine
@@ -219,3 +222,37 @@ def _own_address():
         except OSError:
             return "127.0.0.1"
         return probe.getsockname()[0]
+
+
+def test_a_tournament_runs_strangers_in_containers(engine, tmp_path, monkeypatch, capsys):
+    """One match in Docker: a submission that names its image, a fork bomb and a socket that find no way out."""
+    engine.images.get(IMAGE).tag(*container.DEFAULT_IMAGE.split(":"))
+    players = {
+        "hider_copy": "def hider(d): return d['data'], d['padding_mask']\n",
+        "hider_bomb": "import os\ndef hider(d):\n    while True: os.fork()\n",
+        "hider_phone": "import socket\ndef hider(d):\n    socket.create_connection(('1.1.1.1', 53), 2)\n",
+        "seeker_all": "def seeker(d): return [1] * len(d['enlarged_data'])\n",
+    }
+    for name, source in players.items():
+        (tmp_path / "all" / name).mkdir(parents=True)
+        (tmp_path / "all" / name / f"{name.partition('_')[0]}.py").write_text(source)
+        (tmp_path / "all" / name / "Dockerimage").write_text(IMAGE + "\n")
+    data = write_csv(tmp_path / "stays.csv", np.random.default_rng(0))
+    arguments = [
+        "-d",
+        data,
+        "-o",
+        tmp_path / "out",
+        "--skip_fp",
+        "--skip_osa",
+        "--sandbox",
+        "docker",
+        "--seconds",
+        "20",
+    ]
+    monkeypatch.setattr(sys, "argv", ["tournament.py", *map(str, (tmp_path / "all", *arguments))])
+    assert tournament.main() == 0, capsys.readouterr().err
+    board = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    scores = {row["name"]: row["score"] for row in board["hiders"]}
+    assert scores == {"copy": 0.5, "bomb": 9.99, "phone": 9.99}
+    assert board["settings"]["sandbox"] == "docker"
