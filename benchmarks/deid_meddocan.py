@@ -35,7 +35,7 @@ MARKS = "<!-- figures: benchmarks/deid_meddocan.py -->\n", "<!-- end of figures 
 VALIDATION = 50  # notes
 ATTACKER = 250  # of the training notes, the attacker's
 ADVERSARY_WIDTH = 128  # published: 300, which takes 3.5 times as long
-EPOCHS = Epochs(7, 3, 10)
+EPOCHS = Epochs(7, 3, 8)
 PIECES: dict[str, dict[str, Any]] = {
     "raw": {"representation": "raw"},
     "lstm": {},
