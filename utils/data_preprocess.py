@@ -7,6 +7,7 @@ cache; the cost grows linearly in stays, and beyond input and output the memory 
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -239,7 +240,9 @@ def get_scaler(data: np.ndarray, padding_mask: np.ndarray | None) -> MinMaxScale
     from sklearn.preprocessing import MinMaxScaler
 
     statistics = FeatureStatistics(data, padding_mask)
-    return MinMaxScaler().fit(np.stack([statistics.minimum, statistics.maximum]))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)  # of a feature that no stay has
+        return MinMaxScaler().fit(np.stack([statistics.minimum, statistics.maximum]))
 
 
 def impute(data: np.ndarray, padding_mask: np.ndarray | None, median_vals: np.ndarray) -> np.ndarray:

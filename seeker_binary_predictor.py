@@ -1,0 +1,42 @@
+"""Binary predictor seeker: a recurrent network accuses the stays it takes for generated. A baseline of 2020.
+
+Jordon et al., "Hide-and-Seek Privacy Challenge", NeurIPS 2020 competition track. A GRU is trained to tell generated
+from enlarged data; an enlarged stay that it takes for generated was, the idea goes, what the generator learned from.
+
+Weak by design: it is trained on the very stays it then judges, members and others alike labelled "not generated", so it
+finds only what members share with generated data and others lack. Strong where a hider changes stays so little that
+both labels fall on nearly the same stay.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from examples.seeker.binary_predictor.binary_predictor import enlarged_scores, lowest_are_members
+from utils.data_preprocess import FeatureStatistics, preprocess_imputed
+
+
+def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Label the enlarged stays that look most generated, as many as there are generated ones.
+
+    Parameters
+    ----------
+    input_dict : dict
+        `generated_data` [N, T, F], `enlarged_data` [M, T, F], their padding masks (or None), `seed`.
+
+    Returns
+    -------
+    labels : ndarray of int, shape [M]
+        1 for "was used by the hider".
+    scores : ndarray of float, shape [M]
+        Log-odds of being generated rather than enlarged: higher is more likely a member.
+    """
+    rng = np.random.default_rng(input_dict["seed"])
+    enlarged, mask = input_dict["enlarged_data"], input_dict["enlarged_data_padding_mask"]
+    scale = FeatureStatistics(enlarged, mask)  # one for both: scaled apart, equal stays would differ
+    generated = preprocess_imputed(
+        input_dict["generated_data"], input_dict["generated_data_padding_mask"], statistics=scale
+    )
+    enlarged = preprocess_imputed(enlarged, mask, statistics=scale)
+    scores = enlarged_scores(generated, enlarged, rng)
+    return lowest_are_members(scores, len(generated)), -scores
