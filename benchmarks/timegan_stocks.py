@@ -21,8 +21,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np  # noqa: E402
 
+import hider_timegan  # noqa: E402
 from examples.hider.timegan.timegan import timegan  # noqa: E402
-from hider_timegan import STOCKS  # noqa: E402
 from scoring.posthoc import PUBLISHED_CODE, STRONGER, discriminative_score, predictive_score, projections  # noqa: E402
 from utils.parameters import parse_parameters  # noqa: E402
 
@@ -68,9 +68,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
 
-    import hider_timegan
-
-    parameters = parse_parameters(hider_timegan, options.parameters) if options.parameters else STOCKS
+    parameters = parse_parameters(hider_timegan, options.parameters)
     rng = np.random.default_rng(options.seed)
     original = sequences(options.data, rng)
     began = time.perf_counter()

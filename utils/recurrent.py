@@ -107,7 +107,7 @@ class Network:
         ]
 
 
-def apply(network: Network, weights: Any, series: Any, wrt: Wrt = "both") -> Any:
+def apply(network: Network, weights: Any, series: Any, wrt: Wrt = "both", teachers: int | None = None) -> Any:
     """Run a network.
 
     Parameters
@@ -117,29 +117,37 @@ def apply(network: Network, weights: Any, series: Any, wrt: Wrt = "both") -> Any
     series : Tensor, shape [T, inputs, B]
     wrt : "both", "weights" or "series"
         What gradients will be asked for; the others come back as zero and cost nothing.
+    teachers : int, optional
+        The weights learn from the first so many stays only; without it, from all.
 
     Returns
     -------
     Tensor, shape [T, outputs, B]
     """
-    return _compiled(network, wrt)(weights, series)
+    return _compiled(network, wrt, teachers)(weights, series)
 
 
 @functools.cache
-def _compiled(network: Network, wrt: Wrt) -> Any:
+def _compiled(network: Network, wrt: Wrt, teachers: int | None) -> Any:
     @tf.function(jit_compile=True, autograph=False)
     def run(weights: Any, series: Any) -> Any:
         weights = tf.stop_gradient(weights) if wrt == "series" else weights
         *layers, kernel, bias = network.split(weights)
         for i in range(0, len(layers), 3):
-            series = _layer(network, series, layers[i : i + 3], "both" if i and wrt == "weights" else wrt)
-        outputs = tf.einsum("ki,tib->tkb", kernel, series) + bias
+            below = "both" if i and wrt == "weights" else wrt
+            series = _layer(network, series, layers[i : i + 3], below, teachers)
+        if teachers is None:
+            outputs = tf.einsum("ki,tib->tkb", kernel, series) + bias
+        else:
+            learnt = tf.einsum("ki,tib->tkb", kernel, series[..., :teachers]) + bias
+            kernel, bias = tf.stop_gradient(kernel), tf.stop_gradient(bias)
+            outputs = tf.concat([learnt, tf.einsum("ki,tib->tkb", kernel, series[..., teachers:]) + bias], 2)
         return _sigmoid(outputs) if network.sigmoid else outputs
 
     return run
 
 
-def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt) -> Any:
+def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt, teachers: int | None) -> Any:
     """Run one recurrent layer over time.
 
     Parameters
@@ -150,6 +158,8 @@ def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt) -> A
         Kernel [gates x units, I], recurrent kernel [gates x units, units], bias [gates x units, 1].
     wrt : "both", "weights" or "series"
         What gradients to work out.
+    teachers : int, optional
+        The weights learn from the first so many stays only.
 
     Returns
     -------
@@ -198,14 +208,15 @@ def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt) -> A
                 if wrt != "weights":
                     series_slope = series_slope.write(t, to_below @ by_below)
                 if wrt != "series":
+                    taught = [part[:, :teachers] for part in (by_below, x, by_state, states[0])]
                     sums = [
-                        sums[0] + tf.matmul(by_below, x, transpose_b=True),
-                        sums[1] + tf.matmul(by_state, states[0], transpose_b=True),
-                        sums[2] + by_below,
+                        sums[0] + tf.matmul(taught[0], taught[1], transpose_b=True),
+                        sums[1] + tf.matmul(taught[2], taught[3], transpose_b=True),
+                        sums[2] + taught[0],
                     ]
                 return t - 1, slopes, series_slope, sums
 
-            sums = [tf.zeros_like(kernel), tf.zeros_like(recurrent), tf.zeros([cell.gates * units, batch])]
+            sums = [tf.zeros_like(kernel), tf.zeros_like(recurrent), tf.zeros([cell.gates * units, teachers or batch])]
             _, _, series_slope, sums = tf.while_loop(
                 lambda t, *_: t >= 0, backward, (time_points - 1, start, arrays(1, below)[0], sums)
             )

@@ -63,8 +63,9 @@ class Parameters:
         for name in ("embedding_iterations", "supervised_iterations", "joint_iterations"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be above 0, not {self.learning_rate:g}")
+        for name in ("learning_rate", "supervised_weight"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, not {getattr(self, name):g}")
 
 
 def timegan(
@@ -277,30 +278,44 @@ def _joint_step(p: Parameters, net: _Networks, state: _Networks, batches: list[_
 
 
 def _generator_step(p: Parameters, net: _Networks, state: _Networks, batch: _Batch) -> tuple[Any, list[Any]]:
+    """Generator and supervisor by their loss, embedder and recovery by theirs, from one pass through the networks.
+
+    Each network runs once, on all that goes through it side by side: a wider batch costs less than another pass.
+    """
     weights = [old.weights for old in state[:4]]
+    size = batch.x.shape[2]
+    weight_ratio = []  # of the next-step error: in the embedder's loss to in the generator's, known after the pass
+
+    @tf.custom_gradient
+    def for_embedder(latent: Any) -> tuple[Any, Callable[[Any], Any]]:
+        return tf.identity(latent), lambda slope: slope * weight_ratio[0]
+
     with tf.GradientTape() as tape:
         tape.watch(weights)
         embedder, recovery, generator, supervisor = weights
         latent = apply(net.embedder, embedder, batch.x, "weights")
         early = apply(net.generator, generator, batch.noise, "weights")
+        shown = for_embedder(latent)
+        supervised, fake = tf.split(apply(net.supervisor, supervisor, tf.concat([shown, early], 2)), 2, axis=2)
+        # Recovery learns from the real half alone, the discriminator from neither.
+        recovered, generated = tf.split(
+            apply(net.recovery, recovery, tf.concat([latent, fake], 2), teachers=size), 2, axis=2
+        )
+        verdicts = apply(net.discriminator, state.discriminator.weights, tf.concat([fake, early], 2), "series")
 
-        # The generator's and supervisor's loss; the other networks are held.
-        held = tf.stop_gradient(latent)
-        fake = apply(net.supervisor, supervisor, early)
-        supervised = _supervised_loss(held, apply(net.supervisor, supervisor, held, "weights"), batch.real)
-        generated = apply(net.recovery, recovery, fake, "series")
-        verdicts = [apply(net.discriminator, state.discriminator.weights, z, "series") for z in (fake, early)]
-        unsupervised, unsupervised_early, moments = _generator_losses(batch.x, generated, *verdicts, batch.real)
+        unsupervised, unsupervised_early, moments = _generator_losses(
+            batch.x, generated, *tf.split(verdicts, 2, axis=2), batch.real
+        )
+        forecast = _root(_supervised_loss(shown, supervised, batch.real))
+        reconstruction = _root(_reconstruction_loss(batch.x, recovered, batch.real))
         loss = unsupervised + p.gamma * unsupervised_early
-        loss += p.supervised_weight * _root(supervised) + p.moment_weight * moments
-
-        # The embedder's and recovery's loss.
-        reconstruction = _root(_reconstruction_loss(batch.x, apply(net.recovery, recovery, latent), batch.real))
-        forecast = _supervised_loss(latent, apply(net.supervisor, supervisor, latent, "series"), batch.real)
-        loss += p.reconstruction_weight * reconstruction + p.embedder_supervised_weight * forecast
+        loss += p.supervised_weight * forecast + p.moment_weight * moments
+        loss += p.reconstruction_weight * reconstruction
+    # Their losses weigh the error itself and its root: slopes w_e and w_g / (2 root).
+    weight_ratio.append(2.0 * forecast * p.embedder_supervised_weight / p.supervised_weight)
     slopes = tape.gradient(loss, weights)
     moved = [old.step(slope, p.learning_rate) for old, slope in zip(state[:4], slopes, strict=True)]
-    return _Networks(*moved, state.discriminator), [unsupervised, _root(supervised), moments, reconstruction]
+    return _Networks(*moved, state.discriminator), [unsupervised, forecast, moments, reconstruction]
 
 
 def _discriminator_step(p: Parameters, net: _Networks, state: _Networks, batch: _Batch) -> tuple[Any, Any]:
@@ -310,8 +325,9 @@ def _discriminator_step(p: Parameters, net: _Networks, state: _Networks, batch: 
     weights = state.discriminator.weights
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        verdicts = [apply(net.discriminator, weights, z, "weights") for z in (latent, fake, early)]
-        loss = _discriminator_loss(*verdicts, batch.real, p.gamma)
+        real_verdict = apply(net.discriminator, weights, latent, "weights")
+        verdicts = tf.split(apply(net.discriminator, weights, tf.concat([fake, early], 2), "weights"), 2, axis=2)
+        loss = _discriminator_loss(real_verdict, *verdicts, batch.real, p.gamma)
     slope = tape.gradient(loss, weights)
     moved = state.discriminator.step(slope, p.learning_rate, loss > p.discriminator_threshold)
     return state._replace(discriminator=moved), loss
@@ -339,7 +355,10 @@ def _phases(p: Parameters) -> list[_Phase]:
 
 @functools.cache
 def _compiled(phase: _Phase, parameters: Parameters, net: _Networks) -> Any:
-    """Compile a function that takes as many steps as `rows` [steps, batches, B] has."""
+    """Compile a function that takes `steps` steps, at most as many as `rows` [steps, batches, B] has.
+
+    A shape of data is compiled for once; the last call of a phase, which takes fewer steps, is none of its own.
+    """
 
     def batch(values: Any, lengths: Any, rows: Any, seed: Any) -> _Batch:
         time_points, features = values.shape[1:]
@@ -347,14 +366,13 @@ def _compiled(phase: _Phase, parameters: Parameters, net: _Networks) -> Any:
         noise = tf.random.stateless_uniform([time_points, features, rows.shape[0]], seed)
         return _Batch(tf.transpose(tf.gather(values, rows), [1, 2, 0]), noise, tf.cast(real, tf.float32)[:, None, :])
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def run(state: _Networks, values: Any, lengths: Any, rows: Any, seeds: Any) -> tuple[_Networks, Any]:
+    @tf.function(autograph=False)
+    def run(state: _Networks, values: Any, lengths: Any, steps: Any, rows: Any, seeds: Any) -> tuple[_Networks, Any]:
         def step(i: Any, state: _Networks, losses: Any) -> tuple[Any, ...]:
             drawn = [batch(values, lengths, rows[i, k], seeds[i, k]) for k in range(phase.batches)]
             state, told = phase.step(parameters, net, state, drawn)
             return i + 1, state, losses.write(i, tf.stack(told))
 
-        steps = tf.shape(rows)[0]
         losses = tf.TensorArray(tf.float32, steps, element_shape=[len(phase.losses)])
         _, state, losses = tf.while_loop(lambda i, *_: i < steps, step, (0, state, losses), parallel_iterations=1)
         return state, losses.stack()
@@ -394,8 +412,8 @@ def train(series: _Series, parameters: Parameters, seed: int, progress: bool = T
         with tqdm(total=phase.iterations, initial=first, desc=label, unit="step", disable=not progress) as bar:
             for step in range(first, phase.iterations, STEPS_PER_CALL):
                 steps = min(STEPS_PER_CALL, phase.iterations - step)
-                draws = _draws([seed, number, step], steps, phase.batches, len(values), size)
-                state, losses = run(state, values, lengths, *draws)
+                draws = _draws([seed, number, step], STEPS_PER_CALL, phase.batches, len(values), size)
+                state, losses = run(state, values, lengths, tf.constant(steps), *draws)
                 losses = losses.numpy()
                 _check_finite(losses, phase.name, step)
                 bar.set_postfix(dict(zip(phase.losses, losses[-1].round(4).tolist(), strict=True)), refresh=False)
