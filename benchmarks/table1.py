@@ -1,0 +1,233 @@
+"""The published table on open data: every hider against every seeker, utility beside it.
+
+    python benchmarks/table1.py DATA [--seeds 1 2 3] [-o FOLDER] [--write docs]
+    python benchmarks/table1.py DATA --half 2 -o FOLDER2      every second stay: tune on one half, report the other
+
+DATA is PhysioNet 2012 set-a as downloaded, or a longitudinal CSV. Each seed is a tournament (another split into members
+and non-members) in FOLDER, so what is finished is not done again; `--timegan` and `--genetic` shorten those two.
+Prints Markdown; with `--write`, also table1.md and table1.svg in that folder.
+
+The seekers are those of this repository, matching also by time points whatever the lengths, and those in
+benchmarks/outside_seekers, which no hider here was tuned against.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scoring.statistics import wilson_interval  # noqa: E402
+
+# Name in the table, module, setting; in the published table's order, then those that are not in it.
+HIDERS = (
+    ("addnoise", "hider_addnoise", ""),
+    ("timegan", "hider_timegan", ""),
+    ("genetic", "hider_genetic", ""),
+    ("adversarial-published", "hider_adversarial", "published"),
+    ("adversarial", "hider_adversarial", ""),
+    ("binning", "hider_binning", ""),
+    ("shuffle", "hider_shuffle", ""),
+)
+SEEKER_SETTINGS = {"matching-time-points": ("seeker_matching", "compare=time_points")}
+PUBLISHED = {  # AmsterdamUMCdb, 10 features, worst of nine seekers: feature prediction, one-step-ahead, max Re-ID
+    "addnoise": ("8/10", "pass", 0.5734),
+    "timegan": ("6/10", "pass", 0.5047),
+    "genetic": ("8/10", "pass", 0.6315),
+    "adversarial-published": ("10/10", "pass", 0.5037),
+}
+_WITH_SETTING = """
+
+from utils.parameters import parse_parameters as _parse
+import sys as _sys
+
+_method, _chosen = {role}, _parse(_sys.modules[__name__], {setting!r})
+
+
+def {role}(input_dict):
+    return _method(input_dict, _chosen)
+"""
+
+
+def write_submissions(folder: Path, settings: dict[str, str], only: Sequence[str]) -> None:
+    """Write every method as one file, with its setting where it has one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.py"):
+        old.unlink()
+    methods = [(name, module, settings.get(name, setting)) for name, module, setting in HIDERS]
+    methods = [method for method in methods if not only or method[0] in only]
+    for source in [*sorted(ROOT.glob("seeker_*.py")), *sorted((ROOT / "benchmarks/outside_seekers").glob("*.py"))]:
+        (folder / source.name).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    methods += [(name, *method) for name, method in SEEKER_SETTINGS.items()]
+    for name, module, setting in methods:
+        role = module.partition("_")[0]
+        text = (ROOT / f"{module}.py").read_text(encoding="utf-8")
+        text += _WITH_SETTING.format(role=role, setting=setting) if setting else ""
+        (folder / f"{role}_{name.replace('-', '_')}.py").write_text(text, encoding="utf-8")
+
+
+def half_of(data: Path, half: int, output: Path) -> Path:
+    """Write the stays of one half, every second in the data's order, as a CSV."""
+    import polars
+
+    from scoring import physionet
+
+    frame = physionet.read([data]) if physionet.is_physionet(data) else polars.read_csv(data)
+    stays = frame["admissionid"].unique(maintain_order=True)
+    frame.filter(polars.col("admissionid").is_in(stays.gather_every(2, half - 1).implode())).write_csv(output)
+    return output
+
+
+@dataclass(frozen=True)
+class Row:
+    """One hider over all seeds."""
+
+    name: str
+    features: list[str]
+    one_step_ahead: list[bool]
+    ratio: float
+    scores: dict[str, list[float]]  # by seeker, one a seed
+    stays: int
+    seconds: float
+
+    def mean(self, seeker: str) -> tuple[float, float, float]:
+        """Mean score over the seeds; the interval is one match's: seeds share the stays."""
+        mean = float(np.mean(self.scores[seeker]))
+        return mean, *wilson_interval(round(mean * self.stays), self.stays)
+
+    @property
+    def worst(self) -> str:
+        """The seeker with the highest mean."""
+        return max(self.scores, key=lambda seeker: np.mean(self.scores[seeker]))
+
+
+def read(folders: Sequence[Path]) -> list[Row]:
+    """Gather the tournaments' results; a hider that failed in any is left out."""
+    boards = [json.loads((folder / "leaderboard.json").read_text()) for folder in folders]
+    rows = []
+    for name in [hider[0] for hider in HIDERS]:
+        file_name = name.replace("-", "_")
+        found = [[h for h in board["hiders"] if h["name"] == file_name and h["status"] == "ok"] for board in boards]
+        if not all(found):
+            continue
+        entries = [entry for (entry,) in found]
+        scores: dict[str, list[float]] = {}
+        seconds = []
+        for folder, board in zip(folders, boards, strict=True):
+            (cells,) = (line["cells"] for line in board["matrix"] if line["hider"] == file_name)
+            for cell in cells:
+                scores.setdefault(cell["seeker"], []).append(cell["score"])
+            report = json.loads((folder / f"matches/{file_name}-{cells[0]['seeker']}/report.json").read_text())
+            seconds.append(report["seconds"]["hider"])
+        rows.append(
+            Row(
+                name,
+                [f"{entry['features_passed']}/{entry['features_tested']}" for entry in entries],
+                [entry["one_step_ahead"] == "passes" for entry in entries],
+                float(np.exp(np.mean(np.log([entry["utility_ratio"] for entry in entries])))),
+                scores,
+                boards[0]["settings"]["stays"],
+                float(np.mean(seconds)),
+            )
+        )
+    return rows
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Write the two tables: utility and the worst seeker; then each seeker."""
+
+    def interval(row: Row, seeker: str) -> str:
+        mean, low, high = row.mean(seeker)
+        return f"{mean:.3f} ({low:.3f} to {high:.3f})"
+
+    lines = [
+        "| hider | feature prediction | one-step-ahead | utility ratio | worst Re-ID (95 % interval) | by "
+        "| in any match | hider's time | published: features, Re-ID |",
+        "|---|---|---|---:|---|---|---:|---:|---|",
+    ]
+    for row in rows:
+        published = PUBLISHED.get(row.name)
+        told = f"{published[0]}, {published[2]:.4f}" if published else "-"
+        highest = max(max(scores) for scores in row.scores.values())
+        passed = sum(row.one_step_ahead)
+        ahead = "pass" if passed == len(row.one_step_ahead) else f"{passed} of {len(row.one_step_ahead)} pass"
+        lines.append(
+            f"| {row.name} | {', '.join(row.features)} | {ahead} | {row.ratio:.2f} | {interval(row, row.worst)} "
+            f"| {row.worst} | {highest:.3f} | {row.seconds:,.0f} s | {told} |"
+        )
+    seekers = sorted(rows[0].scores)
+    lines += ["", "| Re-ID by | " + " | ".join(row.name for row in rows) + " |", "|---" * (len(rows) + 1) + "|"]
+    lines += [f"| {seeker} | " + " | ".join(interval(row, seeker) for row in rows) + " |" for seeker in seekers]
+    return "\n".join(lines)
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Plot the worst re-identification score against the utility ratio."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.4), layout="constrained")
+    axes = figure.subplots()
+    axes.axhline(0.5, color="#888888", linewidth=1, linestyle="--")
+    axes.annotate("chance", (0.99, 0.5), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#666666")
+    for row in rows:
+        mean, low, high = row.mean(row.worst)
+        axes.errorbar(row.ratio, mean, yerr=[[mean - low], [high - mean]], fmt="o", color="#2c6fbb", capsize=3)
+        axes.annotate(row.name, (row.ratio, mean), xytext=(6, 5), textcoords="offset points", fontsize=9)
+    axes.axvline(1.0, color="#888888", linewidth=1, linestyle=":")
+    axes.set(xlabel="utility ratio: RMSE of predictors, generated / original (1: as good as real)")
+    axes.set(ylabel="worst re-identification score", ylim=(0.45, 1.03))
+    temporary = path.with_name(f".{path.name}")
+    figure.savefig(temporary, format="svg")
+    temporary.replace(path)
+
+
+def main() -> int:
+    """Play the tournaments and print the table; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("-o", "--output", type=Path, default=Path("table1"), help="folder of the tournaments")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--half", type=int, choices=(1, 2))
+    parser.add_argument("--hiders", nargs="+", default=[], choices=[name for name, *_ in HIDERS])
+    parser.add_argument("--timegan", default="", help="its parameters, name=value,...")
+    parser.add_argument("--genetic", default="", help="likewise")
+    parser.add_argument("--write", type=Path, help="folder for table1.md and table1.svg")
+    options = parser.parse_args()
+
+    data = options.data
+    options.output.mkdir(parents=True, exist_ok=True)
+    if options.half:
+        data = half_of(data, options.half, options.output / f"half{options.half}.csv")
+    settings = {name: text for name, text in (("timegan", options.timegan), ("genetic", options.genetic)) if text}
+    write_submissions(options.output / "methods", settings, options.hiders)
+    folders = []
+    for seed in options.seeds:
+        folders.append(options.output / f"seed{seed}")
+        command = [sys.executable, str(ROOT / "tournament.py"), str(options.output / "methods"), "-d", str(data)]
+        command += ["--seed", str(seed), "--utility_seeds", "1", "-f", "10", "--play_all", "--sandbox", "process"]
+        code = subprocess.run([*command, "-o", str(folders[-1])], check=False).returncode
+        if code:
+            return code
+    rows = read(folders)
+    if not rows:
+        print("error: no hider ended well with every seed; see the tournaments' leaderboards", file=sys.stderr)
+        return 2
+    table = markdown(rows)
+    changed = "".join(f"; {name}: {text}" for name, text in settings.items())
+    table = f"{rows[0].stays:,} stays, seeds {' '.join(map(str, options.seeds))}{changed}\n\n{table}\n"
+    print(f"\n{table}")
+    if options.write:
+        draw(rows, options.write / "table1.svg")
+        (options.write / "table1_measured.md").write_text(table, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
