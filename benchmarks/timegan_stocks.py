@@ -23,7 +23,8 @@ import numpy as np  # noqa: E402
 
 import hider_timegan  # noqa: E402
 from examples.hider.timegan.timegan import timegan  # noqa: E402
-from scoring.posthoc import PUBLISHED_CODE, STRONGER, discriminative_score, predictive_score, projections  # noqa: E402
+from scoring.posthoc import PUBLISHED_CODE, STRONGER, discriminative_score, predictive_score  # noqa: E402
+from scoring.projections import project  # noqa: E402
 from utils.parameters import parse_parameters  # noqa: E402
 
 DAYS = 24
@@ -38,11 +39,12 @@ def sequences(path: Path, rng: np.random.Generator) -> np.ndarray:
 
 
 def draw(original: np.ndarray, generated: np.ndarray, seed: int, path: Path) -> None:
-    """Write the two plots as one SVG."""
+    """Write the two plots as one SVG: a sequence stands for the mean of its features on each day, as in the paper."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4.2), layout="constrained")
-    planes = projections(original, generated, seed)
+    drawn = np.random.default_rng(seed).permutation(min(len(original), len(generated)))[:1000]
+    planes = project(original[drawn].mean(axis=2), generated[drawn].mean(axis=2), seed)
     for axes, (name, plane) in zip(figure.subplots(1, 2), planes.items(), strict=True):
         axes.scatter(*plane.original.T, s=6, alpha=0.3, color="#c0392b", label="original", linewidths=0)
         axes.scatter(*plane.generated.T, s=6, alpha=0.3, color="#2c6fbb", label="generated", linewidths=0)

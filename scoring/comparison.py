@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from scoring.projections import feature_means, project
 from scoring.report import ReportArrays
 from utils.data_preprocess import FeatureStatistics, preprocess_imputed
 from utils.distances import nearest_neighbours
 
+PROJECTED_STAYS = 300  # of members and of generated stays: as many points as a small plot can show
 SAMPLED_STAYS = 2000  # of members and of non-members: enough for a smooth curve, and the cost stays bounded
 BINS = 40
 
@@ -42,6 +44,12 @@ def compare(
     references = preprocess_imputed(generated, generated_mask, statistics=scale)[:, :, 1:]
     distances = nearest_neighbours(scaled, references)[0] / np.sqrt(max(1, scaled[0].size))
 
+    drawn = rng.permutation(len(references))[:PROJECTED_STAYS]
+    projections = project(
+        feature_means(scaled[: min(len(sampled_members), PROJECTED_STAYS)]),
+        feature_means(references[drawn]),
+        int(rng.integers(2**31)),
+    )
     shown = int(np.argmin(padding_mask[members, :, 0].sum(axis=1)))  # the longest series: most to see
     stay = members[shown]
     return ReportArrays(
@@ -54,6 +62,7 @@ def compare(
         histograms=_histograms(data, padding_mask, members, generated, generated_mask),
         labels=np.isin(np.arange(len(data)), members),
         scores=None,
+        projections=projections,
     )
 
 

@@ -21,6 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from scoring.projections import Projection
+
 FloatArray = npt.NDArray[np.float64]
 
 WIDTH = 340  # px: a phone's card; on a wider page figures grow by up to a fifth
@@ -328,6 +330,25 @@ def roc_plot(fpr: FloatArray, tpr: FloatArray, tpr_at_1_percent: float, non_memb
     )
     described = f"At 1 % false positives {100 * tpr_at_1_percent:.1f} % of members are found; chance finds 1 %"
     return _svg(figure, "roc", "ROC curve of the seeker's scores", described)
+
+
+@_styled
+def projections_plot(projections: Mapping[str, Projection]) -> Markup:
+    """Members and generated stays as points, a panel a method."""
+    height = 230
+    figure = Figure(figsize=(WIDTH / 72, height / 72))
+    marks: dict[str, dict[str, Any]] = {
+        "original": {"color": _ORIGINAL, "marker": "o", "fillstyle": "none", "markersize": 4, "markeredgewidth": 0.8},
+        "generated": {"color": _GENERATED, "marker": "D", "markersize": 2, "markeredgewidth": 0},
+    }
+    for panel, (name, plane) in enumerate(projections.items()):
+        axes = figure.add_axes(((12 + panel * 164) / WIDTH, 30 / height, 152 / WIDTH, (height - 62) / height))
+        for label, points in (("original", plane.original), ("generated", plane.generated)):
+            axes.plot(*points.T, linestyle="none", **marks[label])
+        axes.set(xticks=[], yticks=[], xlabel=name)
+    _legend(figure, *(Line2D([], [], linestyle="none", label=label, **mark) for label, mark in marks.items()))
+    described = "Members and generated stays laid out in a plane by " + " and by ".join(projections)
+    return _svg(figure, "projections", "Original and generated stays in a plane", described)
 
 
 @_styled

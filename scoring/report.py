@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from scoring import files, plots, statistics
+from scoring.projections import Projection
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -47,6 +48,8 @@ class ReportArrays:
         True for members.
     scores : [n] float, optional
         The seeker's scores, higher meaning more likely a member.
+    projections : dict of str to Projection
+        Members and generated stays as points in a plane, by method.
     """
 
     member_distances: FloatArray
@@ -58,6 +61,7 @@ class ReportArrays:
     histograms: Sequence[Histogram]
     labels: BoolArray
     scores: FloatArray | None = None
+    projections: Mapping[str, Projection] = field(default_factory=dict)
 
 
 def verdict(result: Mapping[str, Any]) -> str:
@@ -155,6 +159,7 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         unchanged=_unchanged(result["distance"]) if result["distance"] else "",
         distances_plot=_distances_plot(arrays),
         roc_plot=_roc_plot(result, arrays),
+        projections_plot=plots.projections_plot(arrays.projections) if arrays.projections else None,
         stay_plot=_stay_plot(names, arrays),
         marginals=_marginals(names, arrays),
         marginals_shown=_MARGINALS_SHOWN,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scoring import plots, report, statistics
+from scoring.projections import Projection
 
 VOID = {"meta", "br", "path", "use", "rect", "link", "img", "i"}
 
@@ -109,6 +110,7 @@ def simulated_match(*, features=6, members=200, non_members=200, shift=1.0, scor
         ],
         labels=labels,
         scores=values if scores else None,
+        projections={"PCA": Projection(generator.normal(size=(40, 2)), generator.normal(size=(30, 2)))},
     )
     return result, arrays
 

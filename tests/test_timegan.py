@@ -268,16 +268,6 @@ def test_the_predictive_score_is_low_where_the_last_feature_can_be_foretold(rng)
     assert predictive_score(like, like, 0, short) < 0.5 * predictive_score(like, noise, 0, short)
 
 
-def test_projections_lay_like_data_together_and_unlike_apart(rng):
-    from scoring.posthoc import projections
-
-    one, two = rng.random((60, 6, 3)), rng.random((60, 6, 3))
-    for apart, planes in ((False, projections(one, two, 0)), (True, projections(one, two + 5, 0))):
-        for plane in planes.values():
-            gap = np.linalg.norm(plane.original.mean(axis=0) - plane.generated.mean(axis=0))
-            assert (gap > plane.original.std()) == apart
-
-
 def test_the_stocks_benchmark_cuts_sequences_as_published(rng, monkeypatch):
     path = SHARED_DATA / "google_stock.csv"
     if not path.is_file():
