@@ -161,10 +161,13 @@ def tell_apart(
         return loss
 
     def pair(encoded: Encoded, part: np.ndarray, random: np.random.Generator) -> tuple[tf.Tensor, ...]:
+        # Which of the two was sent is drawn by lot: a replaced token's look must not give the answer away.
+        ids, altered = encoded.pad(encoded.ids, part), encoded.altered(part, random)
+        swapped = random.random((len(part), 1)) < 0.5
         return (
             tables[id(encoded)],
-            tf.constant(encoded.pad(encoded.ids, part), tf.int32),
-            tf.constant(encoded.altered(part, random), tf.int32),
+            tf.constant(np.where(swapped, altered, ids), tf.int32),
+            tf.constant(np.where(swapped, ids, altered), tf.int32),
             tf.constant(encoded.lengths[part], tf.int32),
         )
 

@@ -78,6 +78,7 @@ def train(args: argparse.Namespace) -> None:
         width=args.width,
         adversary_width=args.adversary_width,
         adversary_weight=args.adversary_weight,
+        information_weight=args.information_weight,
         seed=args.seed,
     )
     checkpoint = out.with_name(out.name + ".checkpoint")
@@ -214,6 +215,13 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--width", type=_count, default=128, help="LSTM units a direction (default 128)")
     sub.add_argument("--adversary-width", type=_count, default=300)
     sub.add_argument("--adversary-weight", type=float, default=1.0, metavar="LAMBDA")
+    sub.add_argument(
+        "--information-weight",
+        type=float,
+        default=0.02,
+        metavar="BETA",
+        help="of the bound on what a sentence's vectors tell, in nats; published: 0 (default %(default)s)",
+    )
     sub.add_argument("--seed", type=int, default=0)
 
     sub = command(represent, "represent")

@@ -122,14 +122,25 @@ class Representation(keras.layers.Layer):
 
     def call(self, embeddings: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """[B, T, E], [B] -> [B, T, S]."""
-        x = embeddings
-        if self.kind != "raw":
-            x = self.noise_in(x)
-            x = self.lstm(x, lengths) if self.lstm is not None else x
-            for layer in self.hidden:
-                x = layer(x)
-            x = self.noise_out(self.project(x))
-        return tf.math.l2_normalize(x, -1)
+        return self.with_information(embeddings, lengths)[0]
+
+    def with_information(self, embeddings: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the vectors [B, T, S] and the most that each tells of its sentence, in nats [B, T].
+
+        The bound is the variational information bottleneck's (Alemi et al., ICLR 2017): the Kullback-Leibler divergence
+        of what is sent, before it is normalised, from a standard normal. Its mean over tokens is at least the mutual
+        information of the two. Raw embeddings: 0, nothing is bounded.
+        """
+        if self.kind == "raw":
+            return tf.math.l2_normalize(embeddings, -1), tf.zeros(tf.shape(embeddings)[:2])
+        x = self.noise_in(embeddings)
+        x = self.lstm(x, lengths) if self.lstm is not None else x
+        for layer in self.hidden:
+            x = layer(x)
+        mean = self.project(x)
+        sent = tf.math.l2_normalize(self.noise_out(mean), -1)
+        variance = tf.square(self.noise_out.deviation) + 1e-9
+        return sent, 0.5 * tf.reduce_sum(tf.square(mean) + variance - 1.0 - tf.math.log(variance), -1)
 
 
 class Deidentifier(keras.layers.Layer):

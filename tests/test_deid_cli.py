@@ -1,6 +1,7 @@
 """The text track's commands on small made-up notes, end to end."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,11 +208,20 @@ def test_the_audit_finds_raw_embeddings_out(folder: Path, tmp_path: Path, capsys
     assert audit.look_up_phi(tf.function(bare), targets, 0).rates["top 1"].value == 1.0
 
 
-def test_an_attack_on_nothing_stays_at_chance() -> None:
-    hits = np.tile([0.0, 1.0], 100)
-    rate = audit.rate(hits, np.repeat(np.arange(20), 10), np.random.default_rng(0))
-    assert rate.low < 0.5 < rate.high
-    assert rate.value == 0.5
+def test_an_attack_on_nothing_stays_at_chance_even_where_a_replaced_token_shows(folder: Path) -> None:
+    model = storage.load_model(folder / "model.npz")
+    fit, targets = (
+        encode(read_notes(folder / part, True), model.embeddings, model.settings.labels, 5, np.random.default_rng(0))
+        for part in ("train", "dev")
+    )
+    # every replacement is the same word, which is never PHI: who sees it knows that the sentence was altered
+    fit, targets = (replace(part, candidates=np.full_like(part.candidates, part.ids[0])) for part in (fit, targets))
+    nothing = lambda embeddings, lengths: tf.zeros_like(embeddings[..., :1])  # noqa: E731
+    found = audit.tell_apart(nothing, 1, fit, targets, 0, epochs=60, width=8, show=False)
+    assert found.rates["both"].value == pytest.approx(0.5, abs=0.15)
+    bare = audit.Representation("raw", 8, 0, model.random)
+    seen = audit.tell_apart(tf.function(bare), 8, fit, targets, 0, epochs=60, width=8, show=False)
+    assert seen.rates["both"].value > 0.8, "what is shown openly is found"
 
 
 def test_nothing_is_overwritten(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,6 +147,20 @@ def test_representations_have_length_one_and_never_repeat(rng: np.random.Generat
     assert float(tf.reduce_min(tf.norm(one - two, axis=-1))) > 1e-3
 
 
+def test_the_bound_on_what_vectors_tell_is_the_divergence_from_a_normal(rng: np.random.Generator, random: Any) -> None:
+    network = Representation("dense", 2, 4, random)
+    x, lengths = tf.constant(rng.normal(size=(1, 1, 3)), tf.float32), tf.constant([1])
+    network(x, lengths)
+    network.project.set_weights([np.zeros((4, 2)), np.array([0.5, -1.0])])
+    network.noise_out.deviation.assign([2.0, 0.5])
+    # of N(m, d) from N(0, 1): (m^2 + d^2 - 1 - ln d^2) / 2, summed over the dimensions
+    by_hand = (0.25 + 4 - 1 - np.log(4)) / 2 + (1 + 0.25 - 1 - np.log(0.25)) / 2
+    assert network.with_information(x, lengths)[1].numpy() == pytest.approx(by_hand, rel=1e-5)
+    network.project.set_weights([np.zeros((4, 2)), np.zeros(2)])
+    network.noise_out.deviation.assign([1.0, 1.0])
+    assert network.with_information(x, lengths)[1].numpy() == pytest.approx(0.0, abs=1e-6)
+
+
 def test_adversary_answers_do_not_depend_on_padding(rng: np.random.Generator, random: Any) -> None:
     adversary = Adversary(4, random)
     first, embedded, second = (rng.normal(size=(1, 5, n)).astype(np.float32) for n in (3, 6, 3))
