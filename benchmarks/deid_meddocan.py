@@ -35,10 +35,13 @@ MARKS = "<!-- figures: benchmarks/deid_meddocan.py -->\n", "<!-- end of figures 
 VALIDATION = 50  # notes
 ATTACKER = 250  # of the training notes, the attacker's
 ADVERSARY_WIDTH = 128  # published: 300, which takes 3.5 times as long
-EPOCHS = Epochs(7, 3, 8)
+INFORMATION_WEIGHT = 0.005  # beta
+EPOCHS = Epochs(12, 1, 2, 8)
 PIECES: dict[str, dict[str, Any]] = {
     "raw": {"representation": "raw"},
     "lstm": {},
+    "lstm-tight": {"information_weight": 0.02},
+    "lstm-open": {"information_weight": 0.0},
     "dense": {"representation": "dense"},
     "dann": {"procedure": "dann"},
     "lstm-n10": {"neighbors": 10},
@@ -72,6 +75,7 @@ def read_data(folder: Path, work: Path, weight: float) -> Data:
         elements=repairs.elements,
         adversary_width=ADVERSARY_WIDTH,
         adversary_weight=weight,
+        information_weight=INFORMATION_WEIGHT,
     )
     return Data(fit, validation, dev, Embeddings.from_arrays(files.read_archive(kept, "embeddings")[1]), settings)
 

@@ -211,14 +211,16 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--procedure", choices=("alternating", "dann"), default="alternating")
     sub.add_argument("--embeddings", type=Path, metavar="FILE", help="word2vec or GloVe text, or fastText .bin")
     sub.add_argument("--embedding-size", type=_count, default=300, help="of vectors trained on the notes (default 300)")
-    sub.add_argument("--epochs", type=_count, nargs=3, default=(20, 20, 40), metavar=("STABLE", "ADVERSARY", "JOINT"))
+    sub.add_argument(
+        "--epochs", type=_count, nargs=4, default=(20, 20, 40, 20), metavar=("STABLE", "ADVERSARY", "JOINT", "SETTLE")
+    )
     sub.add_argument("--width", type=_count, default=128, help="LSTM units a direction (default 128)")
     sub.add_argument("--adversary-width", type=_count, default=300)
     sub.add_argument("--adversary-weight", type=float, default=1.0, metavar="LAMBDA")
     sub.add_argument(
         "--information-weight",
         type=float,
-        default=0.02,
+        default=0.005,
         metavar="BETA",
         help="of the bound on what a sentence's vectors tell, in nats; published: 0 (default %(default)s)",
     )

@@ -29,7 +29,7 @@ class Settings:
     width: int = 128  # of the representation's and the de-identifier's LSTM, a direction
     adversary_width: int = 300
     adversary_weight: float = 1.0  # lambda
-    information_weight: float = 0.0  # of the bound on what a sentence's vectors tell, in nats; published: 0, none
+    information_weight: float = 0.0  # beta, of the bound on what a sentence's vectors tell, in nats; published: 0, none
     seed: int = 0
 
 

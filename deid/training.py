@@ -10,6 +10,9 @@ Alternating (Feutry et al. 2018, as in Friedrich et al. 2019), one `Phase` after
 DANN (Ganin et al. 2016): everything at once on L_deid + L_adv, the gradient reversed (times lambda) between the
 representation and the adversary.
 
+Last, in either, "settle": the representation frozen for good, the de-identifier alone on L_deid at a quarter of the
+rate, until stable; as a provider does when it trains on what it received.
+
 L_deid is the CRF's negative log-likelihood, mean over sentences. L_adv is the binary cross-entropy of the mean of the
 adversary's two answers over pairs of sentences with PHI: half show a sentence twice, half beside one that differs in
 one PHI token, replaced by one of its N neighbours. Which of the two is represented is drawn by lot, so that what a
@@ -48,11 +51,12 @@ LEARNING_RATE = 0.002  # Nadam's default when the paper was written
 
 @dataclass(frozen=True)
 class Epochs:
-    """The most epochs of each phase; 20, 20, 40 as published (DANN: the sum of the first and the last)."""
+    """The most epochs of each phase; 20, 20, 40 as published (DANN: the sum of the first and the third)."""
 
     stable: int = 20
     adversary: int = 20
     joint: int = 40
+    settle: int = 20
 
 
 @dataclass(frozen=True)
@@ -145,9 +149,11 @@ class Steps:
         weight = model.settings.adversary_weight
         networks = model.networks
 
-        def optimizer(*names: str) -> tuple[keras.optimizers.Optimizer, list[keras.Variable]]:
+        def optimizer(
+            *names: str, rate: float = LEARNING_RATE
+        ) -> tuple[keras.optimizers.Optimizer, list[keras.Variable]]:
             variables = [v for name in names for v in networks[name].trainable_weights]
-            made = keras.optimizers.Nadam(LEARNING_RATE, clipnorm=1.0)
+            made = keras.optimizers.Nadam(rate, clipnorm=1.0)
             made.build(variables)
             return made, variables
 
@@ -156,13 +162,16 @@ class Steps:
         only_adversary = optimizer("adversary")
         representation = optimizer("representation") if model.settings.representation != "raw" else everything
         dann = optimizer("representation", "deidentifier", "adversary")
-        self.optimizers = [o for o, _ in (everything, branches, only_adversary, representation, dann)]
+        deidentifier = optimizer("deidentifier", rate=LEARNING_RATE / 4)
+        updates = (everything, branches, only_adversary, representation, dann, deidentifier)
+        self.optimizers = [o for o, _ in updates]
         self.by_name: dict[str, Callable[..., tuple[tf.Tensor, tf.Tensor]]] = {
             "stable": self._compile(everything, adversary=False),
             "adversary": self._compile(only_adversary, deid=False),
             "branches": self._compile(branches),
             "representation": self._compile(representation, towards_chance=weight),
             "dann": self._compile(dann, reverse=weight),
+            "settle": self._compile(deidentifier, adversary=False),
             "evaluate": self._compile(None),
             "deid only": self._compile(None, adversary=False),
         }
@@ -236,12 +245,14 @@ def phases(procedure: str, epochs: Epochs, raw: bool) -> list[Phase]:
     first = Phase("stable", ("stable",), epochs.stable, True, "")
     if raw:
         return [first]
+    last = Phase("settle", ("settle",), epochs.settle, True, "")
     if procedure == "dann":
-        return [Phase("dann", ("dann",), epochs.stable + epochs.joint, True, "chance")]
+        return [Phase("dann", ("dann",), epochs.stable + epochs.joint, True, "chance"), last]
     return [
         first,
         Phase("adversary", ("adversary",), epochs.adversary, False, "loss"),
         Phase("joint", ("branches", "representation"), epochs.joint, True, "chance"),
+        last,
     ]
 
 
@@ -315,7 +326,7 @@ class _Run:
             while self.epoch < phase.epochs and self.waited < PATIENCE:
                 for step in phase.steps:
                     for chosen in self._epoch(step, self.random):
-                        batch = make_batch(self.training, chosen, self.random, step != "stable")
+                        batch = make_batch(self.training, chosen, self.random, step not in ("stable", "settle"))
                         self.steps.run(step, self.tables[0], batch)
                         bar.update()
                 deid, adversary = self._validate(phase)

@@ -42,6 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         3,
         1,
         1,
+        1,
     )
     return home
 
@@ -130,7 +131,7 @@ def eager() -> Iterator[None]:
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("procedure", ["alternating", "dann"])
 def test_a_stopped_training_goes_on_to_the_same_model(tmp_path: Path, procedure: str) -> None:
-    notes, plan = made_up_notes(8), Epochs(1, 1, 1)
+    notes, plan = made_up_notes(8), Epochs(1, 1, 1, 1)
     models = [tiny_model(notes, procedure=procedure) for _ in range(2)]
     fit = encode(notes, models[0].embeddings, models[0].settings.labels, 5, np.random.default_rng(0))
     train(models[0], fit, fit, plan, show=False)
@@ -153,7 +154,7 @@ def test_a_stopped_training_goes_on_to_the_same_model(tmp_path: Path, procedure:
             train(models[1], fit, fit, plan, tmp_path / "c", show=False)
     again = tiny_model(notes, procedure=procedure)
     history = train(again, fit, fit, plan, tmp_path / "c", show=False)
-    assert len(history) == (2 if procedure == "dann" else 3)
+    assert len(history) == (3 if procedure == "dann" else 4)
     for name, array in models[0].weights().items():
         assert again.weights()[name] == pytest.approx(array, abs=1e-5), name
     other = tiny_model(notes, procedure=procedure, seed=1)
