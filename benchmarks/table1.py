@@ -1,11 +1,11 @@
 """The published table on open data: every hider against every seeker, utility beside it.
 
-    python benchmarks/table1.py DATA [--seeds 1 2 3] [-o FOLDER] [--write docs]
+    python benchmarks/table1.py DATA [--seeds 1 2 3] [-o FOLDER] [--write whole]
     python benchmarks/table1.py DATA --half 2 -o FOLDER2      every second stay: tune on one half, report the other
 
 DATA is PhysioNet 2012 set-a as downloaded, or a longitudinal CSV. Each seed is a tournament (another split into members
 and non-members) in FOLDER, so what is finished is not done again; `--timegan` and `--genetic` shorten those two.
-Prints Markdown; with `--write`, also table1.md and table1.svg in that folder.
+Prints Markdown; `--write NAME` also puts it into docs/table1.md between that name's marks, and draws table1-NAME.svg.
 
 The seekers are those of this repository, matching also by time points whatever the lengths, and those in
 benchmarks/outside_seekers, which no hider here was tuned against.
@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT))
 
 from scoring.statistics import wilson_interval  # noqa: E402
@@ -108,16 +109,18 @@ class Row:
         return max(self.scores, key=lambda seeker: np.mean(self.scores[seeker]))
 
 
-def read(folders: Sequence[Path]) -> list[Row]:
-    """Gather the tournaments' results; a hider that failed in any is left out."""
+def read(folders: Sequence[Path]) -> tuple[list[Row], dict[str, str]]:
+    """Gather the tournaments' results; those hiders that failed in any stand apart, with the reason."""
     boards = [json.loads((folder / "leaderboard.json").read_text()) for folder in folders]
-    rows = []
+    rows, failed = [], {}
     for name in [hider[0] for hider in HIDERS]:
         file_name = name.replace("-", "_")
-        found = [[h for h in board["hiders"] if h["name"] == file_name and h["status"] == "ok"] for board in boards]
-        if not all(found):
+        entries = [h for board in boards for h in board["hiders"] if h["name"] == file_name]
+        reasons = [entry["status"] for entry in entries if entry["status"] != "ok"]
+        if reasons:
+            failed[name] = reasons[0]
+        if reasons or not entries:
             continue
-        entries = [entry for (entry,) in found]
         scores: dict[str, list[float]] = {}
         seconds = []
         for folder, board in zip(folders, boards, strict=True):
@@ -137,7 +140,7 @@ def read(folders: Sequence[Path]) -> list[Row]:
                 float(np.mean(seconds)),
             )
         )
-    return rows
+    return rows, failed
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -188,6 +191,15 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     temporary.replace(path)
 
 
+def insert(page: Path, name: str, text: str) -> None:
+    """Replace what stands between a name's marks."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    temporary = page.with_name(f".{page.name}")
+    temporary.write_text(before + begin + text + "\n" + end + rest.split(end)[1], encoding="utf-8")
+    temporary.replace(page)
+
+
 def main() -> int:
     """Play the tournaments and print the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -198,7 +210,7 @@ def main() -> int:
     parser.add_argument("--hiders", nargs="+", default=[], choices=[name for name, *_ in HIDERS])
     parser.add_argument("--timegan", default="", help="its parameters, name=value,...")
     parser.add_argument("--genetic", default="", help="likewise")
-    parser.add_argument("--write", type=Path, help="folder for table1.md and table1.svg")
+    parser.add_argument("--write", metavar="NAME", help="whose marks in docs/table1.md the table goes between")
     options = parser.parse_args()
 
     data = options.data
@@ -215,17 +227,22 @@ def main() -> int:
         code = subprocess.run([*command, "-o", str(folders[-1])], check=False).returncode
         if code:
             return code
-    rows = read(folders)
+    rows, failed = read(folders)
     if not rows:
         print("error: no hider ended well with every seed; see the tournaments' leaderboards", file=sys.stderr)
         return 2
-    table = markdown(rows)
-    changed = "".join(f"; {name}: {text}" for name, text in settings.items())
-    table = f"{rows[0].stays:,} stays, seeds {' '.join(map(str, options.seeds))}{changed}\n\n{table}\n"
-    print(f"\n{table}")
+    told = [f"{rows[0].stays:,} stays", f"seeds {' '.join(map(str, options.seeds))}"]
+    told += [f"{name} with {text}" for name, text in settings.items() if name in {row.name for row in rows}]
+    lines = [
+        "; ".join(told),
+        "",
+        markdown(rows),
+        *(f"\nNot in the table: {name}: {why}" for name, why in failed.items()),
+    ]
+    print("\n" + "\n".join(lines))
     if options.write:
-        draw(rows, options.write / "table1.svg")
-        (options.write / "table1_measured.md").write_text(table, encoding="utf-8")
+        draw(rows, DOCS / f"table1-{options.write}.svg")
+        insert(DOCS / "table1.md", options.write, "\n".join(lines))
     return 0
 
 
