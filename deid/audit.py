@@ -202,7 +202,9 @@ def look_up_sentences(send: Sender, targets: Encoded, seed: int) -> Result:
     Returns
     -------
     Result
-        Rates "top 1", "top 10" over all sentences and over those with PHI; chance: k over those of the same length.
+        Rates "top 1", "top 10" over all sentences and over those with PHI; chance: k over those of the same length. And
+        "top 1, labels and casing known": only among those that agree in what is sent beside the representation; chance,
+        which is what labels and casing tell by themselves: 1 over these.
     """
     random = np.random.default_rng(seed)
     seen: dict[tuple[str, ...], int] = {}
@@ -210,8 +212,9 @@ def look_up_sentences(send: Sender, targets: Encoded, seed: int) -> Result:
         seen.setdefault(sentence.words, i)
     unique = np.array(sorted(seen.values()))
     table = tf.constant(targets.vectors)
-    hits: dict[str, list[float]] = {"top 1": [], "top 10": []}
-    chances: dict[str, list[float]] = {"top 1": [], "top 10": []}
+    beside = "top 1, labels and casing known"
+    hits: dict[str, list[float]] = {"top 1": [], "top 10": [], beside: []}
+    chances: dict[str, list[float]] = {name: [] for name in hits}
     order: list[int] = []
     for length in np.unique(targets.lengths[unique]):
         chosen = unique[targets.lengths[unique] == length]
@@ -224,7 +227,13 @@ def look_up_sentences(send: Sender, targets: Encoded, seed: int) -> Result:
             known.append(np.mean([draw() for _ in range(TABLE_DRAWS)], 0))
         a, b = np.concatenate(sent), np.concatenate(known)
         distance = (b**2).sum(1) - 2 * a @ b.T  # squared L2 but for what all entries share
-        rank = (distance < np.diag(distance)[:, None]).sum(1)
+        nearer = distance < np.diag(distance)[:, None]
+        rank = nearer.sum(1)
+        sent_beside = np.concatenate([targets.pad(part, chosen) for part in (targets.labels, targets.casing)], 1)
+        group = np.unique(sent_beside, axis=0, return_inverse=True)[1].ravel()
+        alike = group[:, None] == group
+        hits[beside] += ((nearer & alike).sum(1) < 1).astype(float).tolist()
+        chances[beside] += (1 / alike.sum(1)).tolist()
         order += chosen.tolist()
         for k, name in ((1, "top 1"), (10, "top 10")):
             hits[name] += (rank < k).astype(float).tolist()
