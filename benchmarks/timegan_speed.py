@@ -53,9 +53,9 @@ def _rates(series: timegan._Series):
     state = timegan._Networks(*map(timegan.Adam.begin, weights))
     for phase in timegan._phases(parameters):
         run = timegan._compiled(phase, parameters, net)
-        for measured in (False, True):  # the first call compiles
-            steps = 1 if not measured else 40 if phase.name == "joint" else 100
-            draws = timegan._draws([0, steps], steps, phase.batches, STAYS, parameters.batch)
+        rows = 60 if phase.name == "joint" else 300
+        draws = timegan._draws([0, rows], rows, phase.batches, STAYS, parameters.batch)
+        for steps in (1, rows):  # the first call compiles; its arguments have the shapes of the second's
             began, processor = time.perf_counter(), time.process_time()
             state, losses = run(state, series.values, series.lengths.astype(np.int32), np.int32(steps), *draws)
             losses.numpy()
