@@ -15,6 +15,10 @@ from deid.files import read_archive, write_archive
 from deid.models import KINDS, Adversary, Deidentifier, Representation, initialize
 from utils.errors import UserError
 
+# Noisy representations averaged over to label a note. MEDDOCAN, 50 validation notes, F1: 0.921 with 1, 0.929 with 4,
+# 0.934 with 16.
+LABEL_DRAWS = 8
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -84,22 +88,27 @@ class Model:
         """Return noisy representations of padded embeddings: [B, T, E], [B] -> [B, T, S] float32."""
         return _represent(self.representation, tf.constant(vectors), tf.constant(lengths, tf.int32)).numpy()
 
-    def predict(self, encoded: Encoded, representations: np.ndarray | None = None) -> np.ndarray:
+    def predict(self, encoded: Encoded, draws: int = LABEL_DRAWS) -> np.ndarray:
         """Return each token's most likely label as an index: [t].
 
-        `representations` [t, S] are labelled where given; otherwise fresh ones of `encoded`.
+        The de-identifier's scores are the mean over `draws` noisy representations. Labelling sends nothing, so here
+        the noise hides nothing, and averaging it out is free of risk.
         """
         found = np.zeros(len(encoded.ids), np.int32)
         start = self.deidentifier.start.numpy() + crf.forbidden(self.settings.labels)[0]
         transitions = self.deidentifier.transitions.numpy() + crf.forbidden(self.settings.labels)[1]
+        draws = 1 if self.settings.representation == "raw" else draws
         for chosen in batches(encoded.lengths, np.arange(len(encoded.lengths)), None, 128):
             lengths = encoded.lengths[chosen]
-            if representations is None:
-                vectors = self.represent(encoded.vectors[encoded.pad(encoded.ids, chosen)], lengths)
-            else:
-                vectors = encoded.pad(representations, chosen)
-            scores = _score(self.deidentifier, vectors, encoded.pad(encoded.casing, chosen), lengths)
-            best = crf.viterbi(scores, lengths, start, transitions)
+            scores = _mean_scores(
+                self.representation,
+                self.deidentifier,
+                tf.constant(encoded.vectors[encoded.pad(encoded.ids, chosen)]),
+                tf.constant(encoded.pad(encoded.casing, chosen), tf.int32),
+                tf.constant(lengths, tf.int32),
+                tf.constant(draws),
+            )
+            best = crf.viterbi(scores.numpy(), lengths, start, transitions)
             for row, begin, length in zip(best, encoded.starts[chosen], lengths, strict=True):
                 found[begin : begin + length] = row[:length]
         return found
@@ -117,13 +126,19 @@ def _represent(network: Representation, vectors: tf.Tensor, lengths: tf.Tensor) 
     return network(vectors, lengths)
 
 
-def _score(network: Deidentifier, vectors: np.ndarray, casing: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return _scores(network, tf.constant(vectors), tf.constant(casing, tf.int32), tf.constant(lengths, tf.int32)).numpy()
-
-
 @tf.function(reduce_retracing=True)
-def _scores(network: Deidentifier, vectors: tf.Tensor, casing: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    return network(vectors, casing, lengths)
+def _mean_scores(
+    representation: Representation,
+    network: Deidentifier,
+    vectors: tf.Tensor,
+    casing: tf.Tensor,
+    lengths: tf.Tensor,
+    draws: tf.Tensor,
+) -> tf.Tensor:
+    total = tf.zeros([tf.shape(vectors)[0], tf.shape(vectors)[1], network.labels])
+    for _ in tf.range(draws):
+        total += network(representation(vectors, lengths), casing, lengths)
+    return total / tf.cast(draws, tf.float32)
 
 
 def save_model(path: Path, model: Model) -> None:

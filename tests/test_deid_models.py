@@ -10,7 +10,16 @@ tf = pytest.importorskip("tensorflow")
 pytest.importorskip("gensim")
 
 from deid import crf  # noqa: E402
-from deid.models import Adversary, BiLSTM, Representation, TrainableNoise, initialize, reverse_gradient  # noqa: E402
+from deid.models import (  # noqa: E402
+    Adversary,
+    BiLSTM,
+    Deidentifier,
+    Representation,
+    TrainableNoise,
+    initialize,
+    reverse_gradient,
+)
+from deid.storage import _mean_scores  # noqa: E402
 from deid.training import pair_loss  # noqa: E402
 
 
@@ -175,3 +184,16 @@ def test_pair_loss_by_hand() -> None:
     one, two = tf.constant([logit(0.9), logit(0.2), 5.0]), tf.constant([logit(0.5), logit(0.4), 5.0])
     found = pair_loss(one, two, tf.constant([1.0, 0.0, 0.0]), tf.constant([1.0, 1.0, 0.0]))
     assert float(found) == pytest.approx(-(np.log(0.7) + np.log(0.7)) / 2, abs=1e-5)
+
+
+def test_scores_averaged_over_draws_are_steadier() -> None:
+    random = tf.random.Generator.from_seed(1)
+    representation, network = Representation("lstm", 8, 8, random), Deidentifier(5, 8, random)
+    vectors = tf.random.stateless_normal([4, 6, 12], [1, 2])
+    casing, lengths = tf.zeros([4, 6], tf.int32), tf.fill([4], 6)
+
+    def spread(draws: int) -> float:
+        calls = [_mean_scores(representation, network, vectors, casing, lengths, tf.constant(draws)) for _ in range(20)]
+        return float(np.std(calls, axis=0).mean())
+
+    assert spread(16) == pytest.approx(spread(1) / 4, rel=0.25)
