@@ -18,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -96,6 +97,8 @@ class Row:
     features: list[str]
     one_step_ahead: list[bool]
     ratio: float
+    learned: list[float]  # ratios of those predictors that on original data beat a constant guess, of all seeds
+    tested: int  # predictors, of all seeds
     scores: dict[str, list[float]]  # by seeker, one a seed
     stays: int
     seconds: float
@@ -124,25 +127,39 @@ def read(folders: Sequence[Path]) -> tuple[list[Row], dict[str, str]]:
         if reasons or not entries:
             continue
         scores: dict[str, list[float]] = {}
-        seconds = []
+        seconds, learned, tested = [], [], 0
         for folder, board in zip(folders, boards, strict=True):
             (cells,) = (line["cells"] for line in board["matrix"] if line["hider"] == file_name)
             for cell in cells:
                 scores.setdefault(cell["seeker"], []).append(cell["score"])
             report = json.loads((folder / f"matches/{file_name}-{cells[0]['seeker']}/report.json").read_text())
             seconds.append(report["seconds"]["hider"])
+            ratios = [row["ratio"] for row in _errors(report["utility"]) if row["better_than_constant"]]
+            learned, tested = learned + ratios, tested + len(_errors(report["utility"]))
         rows.append(
             Row(
                 name,
                 [f"{entry['features_passed']}/{entry['features_tested']}" for entry in entries],
                 [entry["one_step_ahead"] == "passes" for entry in entries],
-                float(np.exp(np.mean(np.log([entry["utility_ratio"] for entry in entries])))),
+                _geometric_mean([entry["utility_ratio"] for entry in entries]),
+                learned,
+                tested,
                 scores,
                 boards[0]["settings"]["stays"],
                 float(np.mean(seconds)),
             )
         )
     return rows, failed
+
+
+def _errors(utility: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the utility ratio is over: each RMSE, without time."""
+    rows = [row for row in utility["feature_prediction"] if row["metric"] == "RMSE" and row["index"] != 0]
+    return [*rows, utility["one_step_ahead_without_time"]]
+
+
+def _geometric_mean(ratios: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(ratios)))) if len(ratios) else float("nan")
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -153,9 +170,9 @@ def markdown(rows: Sequence[Row]) -> str:
         return f"{mean:.3f} ({low:.3f} to {high:.3f})"
 
     lines = [
-        "| hider | feature prediction | one-step-ahead | utility ratio | worst Re-ID (95 % interval) | by "
-        "| in any match | hider's time | published: features, Re-ID |",
-        "|---|---|---|---:|---|---|---:|---:|---|",
+        "| hider | feature prediction | one-step-ahead | utility ratio | of predictors that learned "
+        "| worst Re-ID (95 % interval) | by | in any match | hider's time | published: features, Re-ID |",
+        "|---|---|---|---:|---:|---|---|---:|---:|---|",
     ]
     for row in rows:
         published = PUBLISHED.get(row.name)
@@ -164,7 +181,8 @@ def markdown(rows: Sequence[Row]) -> str:
         passed = sum(row.one_step_ahead)
         ahead = "pass" if passed == len(row.one_step_ahead) else f"{passed} of {len(row.one_step_ahead)} pass"
         lines.append(
-            f"| {row.name} | {', '.join(row.features)} | {ahead} | {row.ratio:.2f} | {interval(row, row.worst)} "
+            f"| {row.name} | {', '.join(row.features)} | {ahead} | {row.ratio:.2f} "
+            f"| {_geometric_mean(row.learned):.2f} ({len(row.learned)} of {row.tested}) | {interval(row, row.worst)} "
             f"| {row.worst} | {highest:.3f} | {row.seconds:,.0f} s | {told} |"
         )
     seekers = sorted(rows[0].scores)

@@ -12,6 +12,16 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import table1
 
+UTILITY = {
+    "feature_prediction": [
+        {"index": 0, "metric": "RMSE", "ratio": 9.0, "better_than_constant": True},
+        {"index": 1, "metric": "RMSE", "ratio": 4.0, "better_than_constant": True},
+        {"index": 2, "metric": "RMSE", "ratio": 1.0, "better_than_constant": False},
+        {"index": 3, "metric": "AUROC", "ratio": 0.5, "better_than_constant": True},
+    ],
+    "one_step_ahead_without_time": {"ratio": 1.0, "better_than_constant": True},
+}
+
 
 def board(folder, scores, status="ok"):
     """A tournament of add-noise and shuffle against two seekers, as tournament.py leaves it."""
@@ -31,7 +41,7 @@ def board(folder, scores, status="ok"):
         for seeker in found:
             place = folder / "matches" / f"{name}-{seeker}"
             place.mkdir(parents=True)
-            (place / "report.json").write_text(json.dumps({"seconds": {"hider": 3.0}}))
+            (place / "report.json").write_text(json.dumps({"seconds": {"hider": 3.0}, "utility": UTILITY}))
     text = json.dumps({"hiders": hiders, "matrix": matrix, "settings": {"stays": 4000}})
     (folder / "leaderboard.json").write_text(text)
     return folder
@@ -51,7 +61,7 @@ def test_the_worst_seeker_is_the_one_with_the_highest_mean_over_the_seeds(tmp_pa
     assert mean == pytest.approx(0.75)
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.75 * 0.25 / 4000), rel=0.02)
     table = table1.markdown(rows)
-    assert "| addnoise | 9/10, 9/10 | pass | 2.00 | 0.750 (" in table
+    assert "| addnoise | 9/10, 9/10 | pass | 2.00 | 2.00 (4 of 6) | 0.750 (" in table
     assert "| 0.900 |" in table, "the highest of any one match stands there too"
 
 
