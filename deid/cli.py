@@ -220,7 +220,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--information-weight",
         type=float,
-        default=0.005,
+        default=0.015,
         metavar="BETA",
         help="of the bound on what a sentence's vectors tell, in nats; published: 0 (default %(default)s)",
     )
