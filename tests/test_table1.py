@@ -61,7 +61,7 @@ def test_the_worst_seeker_is_the_one_with_the_highest_mean_over_the_seeds(tmp_pa
     assert mean == pytest.approx(0.75)
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.75 * 0.25 / 4000), rel=0.02)
     table = table1.markdown(rows)
-    assert "| addnoise | 9/10, 9/10 | pass | 2.00 | 2.00 (4 of 6) | 0.750 (" in table
+    assert "| addnoise | 2 | 9/10, 9/10 | pass | 2.00 | 2.00 (4 of 6) | 0.750 (" in table
     assert "| 0.900 |" in table, "the highest of any one match stands there too"
 
 
@@ -70,6 +70,14 @@ def test_a_hider_that_failed_is_named_with_the_reason(tmp_path):
     rows, failed = table1.read([board(tmp_path / "1", scores), board(tmp_path / "2", scores, "ran out of memory")])
     assert [row.name for row in rows] == ["addnoise"]
     assert failed == {"shuffle": "ran out of memory"}
+
+
+def test_a_hider_that_sat_out_a_seed_is_told_by_its_number_of_seeds(tmp_path):
+    both = {"addnoise": {"knn": 0.9}, "shuffle": {"knn": 0.5}}
+    folders = [board(tmp_path / "1", both), board(tmp_path / "2", {"shuffle": {"knn": 0.6}})]
+    table = table1.markdown(table1.read(folders)[0])
+    assert "| addnoise | 1 | 9/10 |" in table
+    assert "| shuffle | 2 | 9/10, 9/10 |" in table
 
 
 def test_the_two_halves_share_no_stay_and_leave_none_out(tmp_path):
