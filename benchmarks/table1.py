@@ -4,8 +4,8 @@
     python benchmarks/table1.py DATA --half 2 -o FOLDER2      half of the stays: those our defaults were not chosen on
 
 DATA is PhysioNet 2012 set-a as downloaded, or a longitudinal CSV. Each seed is a tournament (another split into members
-and non-members) in FOLDER, so what is finished is not done again; `--timegan` and `--genetic` shorten those two, and
-`--slow_seeds 1` plays the slow hiders, TimeGAN and the published adversarial, with the first seed alone.
+and non-members) in FOLDER, so what is finished is not done again. `--setting timegan:joint_iterations=3000` gives a
+hider other parameters; `--slow_seeds 1` plays TimeGAN and the published adversarial with seed 1 alone.
 Prints Markdown; `--write NAME` also puts it into docs/table1.md between that name's marks, and draws table1-NAME.svg.
 
 The seekers are those of this repository, matching also by time points whatever the lengths, and those in
@@ -233,8 +233,7 @@ def main() -> int:
     parser.add_argument("--slow_seeds", type=int, nargs="+", help="those of --seeds with which the slow hiders play")
     parser.add_argument("--half", type=int, choices=(1, 2))
     parser.add_argument("--hiders", nargs="+", default=[], choices=[name for name, *_ in HIDERS])
-    parser.add_argument("--timegan", default="", help="its parameters, name=value,...")
-    parser.add_argument("--genetic", default="", help="likewise")
+    parser.add_argument("--setting", nargs="+", default=[], metavar="HIDER:NAME=VALUE,...", help="in place of its own")
     parser.add_argument("--write", metavar="NAME", help="whose marks in docs/table1.md the table goes between")
     options = parser.parse_args()
 
@@ -242,7 +241,7 @@ def main() -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     if options.half:
         data = half_of(data, options.half, options.output / f"half{options.half}.csv")
-    settings = {name: text for name, text in (("timegan", options.timegan), ("genetic", options.genetic)) if text}
+    settings = dict(text.split(":", 1) for text in options.setting)
     every = options.hiders or [name for name, *_ in HIDERS]
     folders = []
     for seed in options.seeds:

@@ -9,6 +9,7 @@ pytest.importorskip("tensorflow")
 
 from conftest import make_stays
 
+from examples.hider.adversarial import siamese
 from examples.hider.adversarial.crowd import fit_crowd, pad_front
 from examples.hider.adversarial.siamese import build_embedding, contrastive_loss, draw_pairs, embed, train_embedding
 from hider_adversarial import PUBLISHED, Parameters, descend, hider
@@ -30,13 +31,32 @@ def lengths_of(mask):
 
 
 def test_siamese_pairs_are_told_apart_on_an_easy_example(rng):
+    assert told_apart_on_an_easy_example(rng, iterations=250) > 0.9
+
+
+def test_an_embedding_that_starts_out_seeing_one_patient_everywhere_begins_anew(rng, monkeypatch):
+    built = []
+
+    def build(*arguments):
+        built.append(build_embedding(*arguments))
+        if len(built) == 1:
+            built[0].set_weights([np.zeros_like(weights) for weights in built[0].get_weights()])
+        return built[-1]
+
+    monkeypatch.setattr(siamese, "build_embedding", build)
+    monkeypatch.setattr(siamese, "_STUCK", 50)
+    assert told_apart_on_an_easy_example(rng, iterations=400) > 0.9
+    assert len(built) == 2
+
+
+def told_apart_on_an_easy_example(rng, iterations):
     patterns = rng.random((40, 8, 6)).astype(np.float32)
     present = np.ones(patterns.shape, bool)
     options = {"filters": 4, "dropout": 0.0, "noise": 0.02, "margin": 1.0, "batch_size": 32, "learning_rate": 3e-3}
-    embedding = train_embedding(patterns, present, **options, iterations=250, rng=rng)
+    embedding = train_embedding(patterns, present, **options, iterations=iterations, rng=rng)
     first, second, similar = draw_pairs(patterns, present, 200, 0.02, rng)
     distances = np.linalg.norm(embed(embedding, first) - embed(embedding, second), axis=1)
-    assert np.mean((distances < 0.5) == similar) > 0.9
+    return np.mean((distances < 0.5) == similar)
 
 
 def test_contrastive_loss_attracts_similar_pairs_and_repels_others_up_to_the_margin():
