@@ -84,15 +84,12 @@ def train(name: str, data: Data, work: Path) -> None:
     """Train a piece's model and keep it and the seconds that took."""
     settings = replace(data.settings, **PIECES[name])
     checkpoint = work / f"{name}.checkpoint"
-    epochs = EPOCHS
-    if settings.representation == "raw":  # what stands above the others must not have been trained for less
-        epochs = Epochs(EPOCHS.stable + EPOCHS.settle, 0, 0, 0)
     start = time.perf_counter()
-    model = pipeline.train_model(settings, data.embeddings, data.fit, data.validation, epochs, checkpoint)
+    model = pipeline.train_model(settings, data.embeddings, data.fit, data.validation, EPOCHS, checkpoint)
     seconds = time.perf_counter() - start
     storage.save_model(work / f"{name}.npz", model)
     told = {k: v for k, v in asdict(settings).items() if k not in ("labels", "elements")}
-    keep(work / f"{name}.training.json", {"settings": told, "epochs": asdict(epochs), "seconds": seconds})
+    keep(work / f"{name}.training.json", {"settings": told, "epochs": asdict(EPOCHS), "seconds": seconds})
     discard(checkpoint)
 
 

@@ -241,11 +241,11 @@ class Phase:
 
 
 def phases(procedure: str, epochs: Epochs, raw: bool) -> list[Phase]:
-    """Return a procedure's phases; on raw embeddings only the first, as there is nothing to hide."""
+    """Return a procedure's phases; on raw embeddings those without an adversary, as there is nothing to hide."""
     first = Phase("stable", ("stable",), epochs.stable, True, "")
-    if raw:
-        return [first]
     last = Phase("settle", ("settle",), epochs.settle, True, "")
+    if raw:
+        return [first, last]
     if procedure == "dann":
         return [Phase("dann", ("dann",), epochs.stable + epochs.joint, True, "chance"), last]
     return [

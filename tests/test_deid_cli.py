@@ -174,7 +174,7 @@ def test_training_stops_early_with_the_best_weights(monkeypatch: pytest.MonkeyPa
         return float(next(losses)), 0.0
 
     monkeypatch.setattr("deid.training._Run._validate", validate)
-    history = train(model, fit, fit, Epochs(80, 1, 1), show=False)
+    history = train(model, fit, fit, Epochs(80, 1, 1, 0), show=False)
     assert len(history) == 2 + PATIENCE
     for name, array in model.weights().items():
         assert np.array_equal(array, seen[1][name]), name
