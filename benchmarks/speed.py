@@ -2,6 +2,7 @@
 
     python benchmarks/speed.py                          the table, on simulated stays
     python benchmarks/speed.py --match DATA             a whole match in a process of its own: seconds and peak memory
+    python benchmarks/speed.py --method binning         the hider on 10,000 stays; or matching: 20,000 against 10,000
 
 Prints Markdown. The kit's figures were measured on 2 cores with its own code (TensorFlow 1.15); machines are noisy,
 so read the growth (within one run) before the seconds.
@@ -97,14 +98,43 @@ def match(data: Path, arguments: list[str]) -> None:
     print(f"\nmatch: {seconds:.1f} s, peak memory of its largest process {peak:.2f} GiB{kit}")
 
 
+def method(name: str) -> None:
+    """Run one method on stays x 100 x 71 in which nothing is missing; print its seconds and the peak over its input."""
+    import hider_binning
+    import seeker_matching
+
+    rng = np.random.default_rng(0)
+    stays = 10_000 if name == "binning" else 20_000
+    data = rng.standard_normal((stays, 100, 71))
+    padded = np.repeat((np.arange(100) < 100 - rng.integers(20, 101, size=stays)[:, None])[:, :, None], 71, axis=2)
+    data[padded] = -1
+    inputs = {"data": data, "padding_mask": padded, "seed": 0}
+    if name == "matching":
+        inputs = {"enlarged_data": data, "enlarged_data_padding_mask": padded, "seed": 0}
+        inputs |= {"generated_data": data[::2] + 0.1, "generated_data_padding_mask": padded[::2]}
+        inputs["generated_data"][padded[::2]] = -1
+    size = sum(array.nbytes for array in inputs.values() if isinstance(array, np.ndarray)) / 2**30
+    began = time.perf_counter()
+    hider_binning.hider(inputs) if name == "binning" else seeker_matching.seeker(inputs)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{name}: {seconds:.1f} s, peak memory {peak:.2f} GiB, its input of {size:.2f} GiB included")
+
+
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1000, 2000, 4000], metavar="STAYS")
     parser.add_argument("--utility_up_to", type=int, default=2000, metavar="STAYS", help="train models up to this size")
     parser.add_argument("--match", type=Path, metavar="DATA", help="time a whole match on DATA instead")
+    parser.add_argument("--method", choices=("binning", "matching"), help="time this method instead")
     arguments, rest = parser.parse_known_args()
-    match(arguments.match, rest) if arguments.match else table(arguments.sizes, arguments.utility_up_to)
+    if arguments.method:
+        method(arguments.method)
+    elif arguments.match:
+        match(arguments.match, rest)
+    else:
+        table(arguments.sizes, arguments.utility_up_to)
 
 
 if __name__ == "__main__":

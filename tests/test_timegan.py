@@ -215,6 +215,20 @@ def test_a_killed_run_continues_to_the_result_it_would_have_had(tmp_path, monkey
     assert list(tmp_path.iterdir()) == [], "a finished run leaves nothing behind"
 
 
+def test_where_nothing_can_be_written_as_in_a_sandbox_training_goes_on(tmp_path, monkeypatch, capsys):
+    data, _ = stays()
+    data = np.nan_to_num(data)
+    options = {"embedding_iterations": 60, "checkpoint_minutes": 0.0}
+
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(model.tempfile, "mkstemp", refuse)
+    ended = learn(data, **options, checkpoint=str(tmp_path))
+    np.testing.assert_array_equal(ended, learn(data, **options, checkpoint=None))
+    assert capsys.readouterr().out.count("without checkpoints") == 1
+
+
 def test_a_checkpoint_continues_only_its_own_run(tmp_path):
     data = np.random.default_rng(0).random((STAYS, TIME_POINTS, FEATURES))
     series, other = (model._Series.from_padded(x) for x in (data, data**2))

@@ -504,9 +504,13 @@ class _Checkpoint:
         return _Networks(*(Adam(*map(tf.constant, part)) for part in parts)), (phase, step)
 
     def save_now_and_then(self, state: _Networks, place: tuple[int, int]) -> None:
-        """Save if the last time is long enough ago."""
+        """Save if the last time is long enough ago; where nothing can be written, say so once and go on without."""
         if time.monotonic() - self._saved >= self._seconds:
-            self.save(state, place)
+            try:
+                self.save(state, place)
+            except OSError as error:
+                tqdm.write(f"TimeGAN: going on without checkpoints: {self._path.parent}: {error.strerror}")
+                self._seconds = float("inf")
             self._saved = time.monotonic()
 
     def save(self, state: _Networks, place: tuple[int, int]) -> None:
