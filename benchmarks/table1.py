@@ -203,13 +203,15 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     axes = figure.subplots()
     axes.axhline(0.5, color="#888888", linewidth=1, linestyle="--")
     axes.annotate("chance", (0.99, 0.5), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#666666")
-    for row in rows:
+    for number, row in enumerate(sorted(rows, key=lambda row: row.ratio)):
         mean, low, high = row.mean(row.worst)
         axes.errorbar(row.ratio, mean, yerr=[[mean - low], [high - mean]], fmt="o", color="#2c6fbb", capsize=3)
-        axes.annotate(row.name, (row.ratio, mean), xytext=(6, 5), textcoords="offset points", fontsize=9)
+        place = (6, (6, -14)[number % 2])  # neighbours above and below
+        axes.annotate(row.name, (row.ratio, mean), xytext=place, textcoords="offset points", fontsize=9)
+    axes.margins(x=0.15)
     axes.axvline(1.0, color="#888888", linewidth=1, linestyle=":")
-    axes.set(xlabel="utility ratio: RMSE of predictors, generated / original (1: as good as real)")
-    axes.set(ylabel="worst re-identification score", ylim=(0.45, 1.03))
+    axes.set(xlabel="utility ratio: RMSE of predictors, generated / original (1: no worse)")
+    axes.set(ylabel="worst re-identification score", ylim=(0.45, 1.05))
     temporary = path.with_name(f".{path.name}")
     figure.savefig(temporary, format="svg")
     temporary.replace(path)
