@@ -19,7 +19,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT))
 
+from scoring.files import atomic_path, write_text  # noqa: E402
 from scoring.statistics import wilson_interval  # noqa: E402
+from scoring.utility import geometric_mean, rmse_rows  # noqa: E402
 
 # Name in the table, module, setting; in the published table's order, then those that are not in it.
 HIDERS = (
@@ -129,7 +130,9 @@ def read(folders: Sequence[Path]) -> tuple[list[Row], dict[str, str]]:
         if reasons or not entries:
             continue
         scores: dict[str, list[float]] = {}
-        seconds, learned, tested = [], [], 0
+        seconds: list[float] = []
+        learned: list[float] = []
+        tested = 0
         for folder, board in zip(folders, boards, strict=True):
             cells = next((line["cells"] for line in board["matrix"] if line["hider"] == file_name), None)
             if cells is None:  # slow, and not played with this seed
@@ -138,14 +141,15 @@ def read(folders: Sequence[Path]) -> tuple[list[Row], dict[str, str]]:
                 scores.setdefault(cell["seeker"], []).append(cell["score"])
             report = json.loads((folder / f"matches/{file_name}-{cells[0]['seeker']}/report.json").read_text())
             seconds.append(report["seconds"]["hider"])
-            ratios = [row["ratio"] for row in _errors(report["utility"]) if row["better_than_constant"]]
-            learned, tested = learned + ratios, tested + len(_errors(report["utility"]))
+            checks = rmse_rows(report["utility"])
+            learned += [check["ratio"] for check in checks if check["better_than_constant"]]
+            tested += len(checks)
         rows.append(
             Row(
                 name,
                 [f"{entry['features_passed']}/{entry['features_tested']}" for entry in entries],
                 [entry["one_step_ahead"] == "passes" for entry in entries],
-                _geometric_mean([entry["utility_ratio"] for entry in entries]),
+                geometric_mean(entry["utility_ratio"] for entry in entries) or float("nan"),
                 learned,
                 tested,
                 scores,
@@ -154,16 +158,6 @@ def read(folders: Sequence[Path]) -> tuple[list[Row], dict[str, str]]:
             )
         )
     return rows, failed
-
-
-def _errors(utility: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the utility ratio is over: each RMSE, without time."""
-    rows = [row for row in utility["feature_prediction"] if row["metric"] == "RMSE" and row["index"] != 0]
-    return [*rows, utility["one_step_ahead_without_time"]]
-
-
-def _geometric_mean(ratios: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(ratios)))) if len(ratios) else float("nan")
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -184,9 +178,10 @@ def markdown(rows: Sequence[Row]) -> str:
         highest = max(max(scores) for scores in row.scores.values())
         passed = sum(row.one_step_ahead)
         ahead = "pass" if passed == len(row.one_step_ahead) else f"{passed} of {len(row.one_step_ahead)} pass"
+        learned = geometric_mean(row.learned) or float("nan")
         lines.append(
             f"| {row.name} | {len(row.features)} | {', '.join(row.features)} | {ahead} | {row.ratio:.2f} "
-            f"| {_geometric_mean(row.learned):.2f} ({len(row.learned)} of {row.tested}) | {interval(row, row.worst)} "
+            f"| {learned:.2f} ({len(row.learned)} of {row.tested}) | {interval(row, row.worst)} "
             f"| {row.worst} | {highest:.3f} | {row.seconds:,.0f} s | {told} |"
         )
     seekers = sorted(rows[0].scores)
@@ -212,18 +207,15 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     axes.axvline(1.0, color="#888888", linewidth=1, linestyle=":")
     axes.set(xlabel="utility ratio: RMSE of predictors, generated / original (1: no worse)")
     axes.set(ylabel="worst re-identification score", ylim=(0.45, 1.05))
-    temporary = path.with_name(f".{path.name}")
-    figure.savefig(temporary, format="svg")
-    temporary.replace(path)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="svg")
 
 
 def insert(page: Path, name: str, text: str) -> None:
     """Replace what stands between a name's marks."""
     begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
     before, rest = page.read_text(encoding="utf-8").split(begin)
-    temporary = page.with_name(f".{page.name}")
-    temporary.write_text(before + begin + text + "\n" + end + rest.split(end)[1], encoding="utf-8")
-    temporary.replace(page)
+    write_text(page, before + begin + text + "\n" + end + rest.split(end)[1])
 
 
 def main() -> int:

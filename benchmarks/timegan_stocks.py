@@ -23,6 +23,7 @@ import numpy as np  # noqa: E402
 
 import hider_timegan  # noqa: E402
 from examples.hider.timegan.timegan import timegan  # noqa: E402
+from scoring.files import atomic_path  # noqa: E402
 from scoring.posthoc import PUBLISHED_CODE, STRONGER, discriminative_score, predictive_score  # noqa: E402
 from scoring.projections import project  # noqa: E402
 from utils.parameters import parse_parameters  # noqa: E402
@@ -50,9 +51,8 @@ def draw(original: np.ndarray, generated: np.ndarray, seed: int, path: Path) -> 
         axes.scatter(*plane.generated.T, s=6, alpha=0.3, color="#2c6fbb", label="generated", linewidths=0)
         axes.set(title=name, xticks=[], yticks=[])
     axes.legend(markerscale=2.5)
-    temporary = path.with_name(f".{path.name}")
-    figure.savefig(temporary, format="svg")
-    temporary.replace(path)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="svg")
 
 
 def spread(scores: list[float]) -> str:

@@ -232,7 +232,7 @@ def look_up_sentences(send: Sender, targets: Encoded, seed: int) -> Result:
         sent_beside = np.concatenate([targets.pad(part, chosen) for part in (targets.labels, targets.casing)], 1)
         group = np.unique(sent_beside, axis=0, return_inverse=True)[1].ravel()
         alike = group[:, None] == group
-        hits[beside] += ((nearer & alike).sum(1) < 1).astype(float).tolist()
+        hits[beside] += (~(nearer & alike).any(1)).astype(float).tolist()
         chances[beside] += (1 / alike.sum(1)).tolist()
         order += chosen.tolist()
         for k, name in ((1, "top 1"), (10, "top 10")):

@@ -88,16 +88,16 @@ class Model:
         """Return noisy representations of padded embeddings: [B, T, E], [B] -> [B, T, S] float32."""
         return _represent(self.representation, tf.constant(vectors), tf.constant(lengths, tf.int32)).numpy()
 
-    def predict(self, encoded: Encoded, draws: int = LABEL_DRAWS) -> np.ndarray:
+    def predict(self, encoded: Encoded) -> np.ndarray:
         """Return each token's most likely label as an index: [t].
 
-        The de-identifier's scores are the mean over `draws` noisy representations. Labelling sends nothing, so here
-        the noise hides nothing, and averaging it out is free of risk.
+        The de-identifier's scores are the mean over `LABEL_DRAWS` noisy representations. Labelling sends nothing, so
+        here the noise hides nothing, and averaging it out is free of risk.
         """
         found = np.zeros(len(encoded.ids), np.int32)
         start = self.deidentifier.start.numpy() + crf.forbidden(self.settings.labels)[0]
         transitions = self.deidentifier.transitions.numpy() + crf.forbidden(self.settings.labels)[1]
-        draws = 1 if self.settings.representation == "raw" else draws
+        draws = 1 if self.settings.representation == "raw" else LABEL_DRAWS
         for chosen in batches(encoded.lengths, np.arange(len(encoded.lengths)), None, 128):
             lengths = encoded.lengths[chosen]
             scores = _mean_scores(

@@ -1,6 +1,6 @@
 """Did the generated data stay useful? The contract's two checks, judged, with what they hide beside them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,7 +176,7 @@ def judge(
             for feature, (before, after) in enumerate(pairs)
         ]
     verdict["passed"] = all(outcomes)
-    verdict["ratio_geometric_mean"] = _geometric_mean(verdict)
+    verdict["ratio_geometric_mean"] = geometric_mean(row["ratio"] for row in rmse_rows(verdict))
     return verdict
 
 
@@ -190,9 +190,13 @@ def _beside_constant(row: dict[str, Any], constant: float, metric: str) -> dict[
     return {"constant": constant, "better_than_constant": bool(better)}
 
 
-def _geometric_mean(verdict: dict[str, Any]) -> float | None:
-    """Mean ratio of RMSEs over the tested features but time, and one-step-ahead without time."""
+def rmse_rows(verdict: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the utility ratio is over: tested features judged by RMSE, and one-step-ahead; all without time."""
     rows = [row for row in verdict["feature_prediction"] or [] if row["metric"] == "RMSE" and row["index"] != 0]
-    rows += [verdict["one_step_ahead_without_time"]] if verdict["one_step_ahead_without_time"] else []
-    ratios = [row["ratio"] for row in rows if row["ratio"] and np.isfinite(row["ratio"])]
-    return float(np.exp(np.mean(np.log(ratios)))) if ratios else None
+    return rows + ([verdict["one_step_ahead_without_time"]] if verdict["one_step_ahead_without_time"] else [])
+
+
+def geometric_mean(ratios: Iterable[float | None]) -> float | None:
+    """Return the geometric mean of those ratios that are positive and finite; None where there are none."""
+    usable = [ratio for ratio in ratios if ratio and np.isfinite(ratio)]
+    return float(np.exp(np.mean(np.log(usable)))) if usable else None
