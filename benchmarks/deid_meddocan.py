@@ -27,16 +27,14 @@ from deid.audit import audit
 from deid.corpus import Note
 from deid.embeddings import Embeddings, train_embeddings
 from deid.encoding import label_set
+from deid.settings import Epochs, Settings
 from deid.tokens import sentences
-from deid.training import Epochs, discard
+from deid.training import discard
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "deid.md"
 MARKS = "<!-- figures: benchmarks/deid_meddocan.py -->\n", "<!-- end of figures -->\n"
 VALIDATION = 50  # notes
 ATTACKER = 250  # of the training notes, the attacker's
-ADVERSARY_WIDTH = 128  # published: 300, which takes 3.5 times as long
-INFORMATION_WEIGHT = 0.015  # beta
-EPOCHS = Epochs(16, 1, 2, 8)
 PIECES: dict[str, dict[str, Any]] = {
     "raw": {"representation": "raw"},
     "lstm": {},
@@ -45,7 +43,9 @@ PIECES: dict[str, dict[str, Any]] = {
     "dense": {"representation": "dense"},
     "dann": {"procedure": "dann"},
     "lstm-n10": {"neighbors": 10},
+    "lstm-n500": {"neighbors": 500},
     "lstm-size100": {"size": 100},
+    "lstm-size300": {"size": 300},
 }
 
 
@@ -57,10 +57,10 @@ class Data:
     validation: list[Note]
     dev: list[Note]
     embeddings: Embeddings
-    settings: storage.Settings
+    settings: Settings
 
 
-def read_data(folder: Path, work: Path, weight: float) -> Data:
+def read_data(folder: Path, work: Path) -> Data:
     """Read the notes and train the embeddings, or take those trained before."""
     repairs = corpus.Repairs()
     notes, dev = corpus.read_notes(folder / "train", True, repairs), corpus.read_notes(folder / "dev", True)
@@ -70,13 +70,7 @@ def read_data(folder: Path, work: Path, weight: float) -> Data:
     if not kept.exists():
         made = train_embeddings([s.words for note in fit for s in sentences(note)], 300, 0)
         files.write_archive(kept, "embeddings", {}, made.arrays())
-    settings = storage.Settings(
-        labels=tuple(label_set(notes)),
-        elements=repairs.elements,
-        adversary_width=ADVERSARY_WIDTH,
-        adversary_weight=weight,
-        information_weight=INFORMATION_WEIGHT,
-    )
+    settings = Settings(tuple(label_set(notes)), repairs.elements)
     return Data(fit, validation, dev, Embeddings.from_arrays(files.read_archive(kept, "embeddings")[1]), settings)
 
 
@@ -85,11 +79,11 @@ def train(name: str, data: Data, work: Path) -> None:
     settings = replace(data.settings, **PIECES[name])
     checkpoint = work / f"{name}.checkpoint"
     start = time.perf_counter()
-    model = pipeline.train_model(settings, data.embeddings, data.fit, data.validation, EPOCHS, checkpoint)
+    model = pipeline.train_model(settings, data.embeddings, data.fit, data.validation, Epochs(), checkpoint)
     seconds = time.perf_counter() - start
     storage.save_model(work / f"{name}.npz", model)
     told = {k: v for k, v in asdict(settings).items() if k not in ("labels", "elements")}
-    keep(work / f"{name}.training.json", {"settings": told, "epochs": asdict(EPOCHS), "seconds": seconds})
+    keep(work / f"{name}.training.json", {"settings": told, "epochs": asdict(Epochs()), "seconds": seconds})
     discard(checkpoint)
 
 
@@ -122,7 +116,7 @@ def attack(name: str, data: Data, work: Path, epochs: int) -> None:
     targets = [note for note in data.dev if all(span.type in known for span in note.spans or ())]
     attacker = data.fit[:ATTACKER]
     start = time.perf_counter()
-    result = audit(model, attacker, targets, 0, epochs, ADVERSARY_WIDTH)
+    result = audit(model, attacker, targets, 0, epochs, Settings.adversary_width)
     report.write_report(work / f"{name}.html", result)
     minutes = (time.perf_counter() - start) / 60
     keep(work / f"{name}.audit.json", {"rows": report.rows(result), "settings": result.settings, "minutes": minutes})
@@ -183,9 +177,8 @@ def main() -> None:
     parser.add_argument("--pieces", nargs="*", choices=PIECES, default=list(PIECES))
     parser.add_argument("--audit", nargs="*", choices=PIECES, default=["lstm"])
     parser.add_argument("--audit-epochs", type=int, default=20)
-    parser.add_argument("--weight", type=float, default=3.0, help="lambda (default 3)")
     args = parser.parse_args()
-    data = read_data(args.data, args.work, args.weight)
+    data = read_data(args.data, args.work)
     for name in args.pieces:
         if not (args.work / f"{name}.training.json").exists():
             print("train", name, flush=True)

@@ -49,12 +49,13 @@ class Rate:
 
 @dataclass
 class Result:
-    """One attack: rates by name, chance where it is known, and series to plot."""
+    """One attack: rates by name, chance, what the labels alone give where that is known, and series to plot."""
 
     name: str
     rates: dict[str, Rate]
     chance: dict[str, float]
     series: dict[str, np.ndarray] = field(default_factory=dict)
+    labels_alone: dict[str, float] = field(default_factory=dict)
 
 
 def rate(hits: np.ndarray, notes: np.ndarray, random: np.random.Generator) -> Rate:
@@ -204,7 +205,8 @@ def look_up_sentences(send: Sender, targets: Encoded, seed: int) -> Result:
     Result
         Rates "top 1", "top 10" over all sentences and over those with PHI; chance: k over those of the same length. And
         "top 1, labels and casing known": only among those that agree in what is sent beside the representation; chance,
-        which is what labels and casing tell by themselves: 1 over these.
+        which is what labels and casing tell by themselves: 1 over these. `labels_alone`: what labels tell by
+        themselves, and so any vectors that they can be read from without error.
     """
     random = np.random.default_rng(seed)
     seen: dict[tuple[str, ...], int] = {}
@@ -215,6 +217,7 @@ def look_up_sentences(send: Sender, targets: Encoded, seed: int) -> Result:
     beside = "top 1, labels and casing known"
     hits: dict[str, list[float]] = {"top 1": [], "top 10": [], beside: []}
     chances: dict[str, list[float]] = {name: [] for name in hits}
+    labels_alone: list[float] = []
     order: list[int] = []
     for length in np.unique(targets.lengths[unique]):
         chosen = unique[targets.lengths[unique] == length]
@@ -229,9 +232,9 @@ def look_up_sentences(send: Sender, targets: Encoded, seed: int) -> Result:
         distance = (b**2).sum(1) - 2 * a @ b.T  # squared L2 but for what all entries share
         nearer = distance < np.diag(distance)[:, None]
         rank = nearer.sum(1)
-        sent_beside = np.concatenate([targets.pad(part, chosen) for part in (targets.labels, targets.casing)], 1)
-        group = np.unique(sent_beside, axis=0, return_inverse=True)[1].ravel()
-        alike = group[:, None] == group
+        labels, casing = (targets.pad(part, chosen) for part in (targets.labels, targets.casing))
+        alike = _same_rows(np.concatenate([labels, casing], 1))
+        labels_alone += (1 / _same_rows(labels).sum(1)).tolist()
         hits[beside] += (~(nearer & alike).any(1)).astype(float).tolist()
         chances[beside] += (1 / alike.sum(1)).tolist()
         order += chosen.tolist()
@@ -240,12 +243,19 @@ def look_up_sentences(send: Sender, targets: Encoded, seed: int) -> Result:
             chances[name] += [min(1.0, k / len(chosen))] * len(chosen)
     places = np.array(order)
     groups = {"": np.ones(len(places), bool), ", with PHI": targets.has_phi[places]}
-    rates, chance = {}, {}
+    rates, chance, alone = {}, {}, {}
     for suffix, inside in groups.items():
+        alone["top 1" + suffix] = float(np.mean(np.array(labels_alone)[inside])) if inside.any() else 0.0
         for name in hits:
             rates[name + suffix] = rate(np.array(hits[name])[inside], targets.note_of[places][inside], random)
             chance[name + suffix] = float(np.mean(np.array(chances[name])[inside])) if inside.any() else 0.0
-    return Result("look up sentences", rates, chance)
+    return Result("look up sentences", rates, chance, labels_alone=alone)
+
+
+def _same_rows(rows: np.ndarray) -> np.ndarray:
+    """[n, m] -> [n, n], which rows are equal."""
+    group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    return np.asarray(group[:, None] == group)
 
 
 def look_up_phi(send: Sender, targets: Encoded, seed: int) -> Result:

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 
 from deid import corpus, evaluation, files
+from deid.settings import Epochs, Settings
 from utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -63,8 +65,8 @@ def train(args: argparse.Namespace) -> None:
     """Train a model; a run that was stopped goes on from its checkpoint."""
     from deid.encoding import label_set
     from deid.pipeline import train_model
-    from deid.storage import Settings, save_model
-    from deid.training import Epochs, discard
+    from deid.storage import save_model
+    from deid.training import discard
 
     out, repairs = _file_out(args.out), corpus.Repairs()
     training, validation = _notes(args.train, True, repairs), _notes(args.validation, True, repairs)
@@ -204,27 +206,48 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--representation", choices=("lstm", "dense", "raw"), default="lstm", help="raw: baseline, hides nothing"
     )
-    sub.add_argument("--size", type=_count, default=50, help="dimensions of the representation (default 50)")
     sub.add_argument(
-        "--neighbors", type=_count, default=100, metavar="N", help="neighbours of a PHI token (default 100)"
+        "--size", type=_count, default=Settings.size, help="dimensions of the representation (default %(default)s)"
     )
-    sub.add_argument("--procedure", choices=("alternating", "dann"), default="alternating")
+    sub.add_argument(
+        "--neighbors",
+        type=_count,
+        default=Settings.neighbors,
+        metavar="N",
+        help="neighbours of a PHI token (default %(default)s)",
+    )
+    sub.add_argument("--procedure", choices=("alternating", "dann"), default=Settings.procedure)
     sub.add_argument("--embeddings", type=Path, metavar="FILE", help="word2vec or GloVe text, or fastText .bin")
     sub.add_argument("--embedding-size", type=_count, default=300, help="of vectors trained on the notes (default 300)")
     sub.add_argument(
-        "--epochs", type=_count, nargs=4, default=(20, 20, 40, 20), metavar=("STABLE", "ADVERSARY", "JOINT", "SETTLE")
+        "--epochs",
+        type=_count,
+        nargs=4,
+        default=astuple(Epochs()),
+        metavar=("STABLE", "ADVERSARY", "JOINT", "SETTLE"),
+        help="at most, of each phase; published: 20 20 40 and no settling (default %(default)s)",
     )
-    sub.add_argument("--width", type=_count, default=128, help="LSTM units a direction (default 128)")
-    sub.add_argument("--adversary-width", type=_count, default=300)
-    sub.add_argument("--adversary-weight", type=float, default=1.0, metavar="LAMBDA")
+    sub.add_argument(
+        "--width", type=_count, default=Settings.width, help="LSTM units a direction (default %(default)s)"
+    )
+    sub.add_argument(
+        "--adversary-width", type=_count, default=Settings.adversary_width, help="published: 300 (default %(default)s)"
+    )
+    sub.add_argument(
+        "--adversary-weight",
+        type=float,
+        default=Settings.adversary_weight,
+        metavar="LAMBDA",
+        help="published: 1 (default %(default)s)",
+    )
     sub.add_argument(
         "--information-weight",
         type=float,
-        default=0.015,
+        default=Settings.information_weight,
         metavar="BETA",
         help="of the bound on what a sentence's vectors tell, in nats; published: 0 (default %(default)s)",
     )
-    sub.add_argument("--seed", type=int, default=0)
+    sub.add_argument("--seed", type=int, default=Settings.seed)
 
     sub = command(represent, "represent")
     sub.add_argument("--model", type=Path, required=True)

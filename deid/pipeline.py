@@ -9,9 +9,10 @@ import numpy as np
 from deid.corpus import Note
 from deid.embeddings import Embeddings
 from deid.encoding import Encoded, batches, encode
-from deid.storage import Model, Settings, Shared
+from deid.settings import Epochs, Settings
+from deid.storage import Model, Shared
 from deid.tokens import decode_labels
-from deid.training import Epochs, Phase, train
+from deid.training import Phase, train
 from utils.errors import UserError
 
 

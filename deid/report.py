@@ -30,6 +30,8 @@ def rows(audit: Audit) -> list[dict[str, str | bool]]:
         for figure, rate in private.rates.items():
             chance, guess = private.chance[figure], f"{private.chance[figure]:.4f}"
             leak = rate.low > chance
+            if figure in private.labels_alone:
+                guess = f"length alone {guess}; labels alone {private.labels_alone[figure]:.4f}"
             if private.name == "invert":
                 alone = audit.nothing.rates[figure]
                 guess = f"labels and casing alone {_text(alone)}; by type {_text(audit.guess)}"

@@ -13,28 +13,12 @@ from deid.embeddings import Embeddings
 from deid.encoding import Encoded, batches
 from deid.files import read_archive, write_archive
 from deid.models import KINDS, Adversary, Deidentifier, Representation, initialize
+from deid.settings import Settings
 from utils.errors import UserError
 
 # Noisy representations averaged over to label a note. MEDDOCAN, 50 validation notes, F1: 0.921 with 1, 0.929 with 4,
 # 0.934 with 16.
 LABEL_DRAWS = 8
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Everything that shapes a model. Published values where the paper gives one (Friedrich et al. 2019)."""
-
-    labels: tuple[str, ...]
-    elements: dict[str, str]  # PHI type -> element of the XML it was read from
-    representation: str = "lstm"
-    size: int = 50  # dimensions of the representation: 50, 100 or 300 in the paper
-    neighbors: int = 100  # N: 5 to 500 in the paper
-    procedure: str = "alternating"
-    width: int = 128  # of the representation's and the de-identifier's LSTM, a direction
-    adversary_width: int = 300
-    adversary_weight: float = 1.0  # lambda
-    information_weight: float = 0.0  # beta, of the bound on what a sentence's vectors tell, in nats; published: 0, none
-    seed: int = 0
 
 
 class Model:

@@ -39,6 +39,7 @@ from deid import crf
 from deid.encoding import BATCH, Encoded, batches
 from deid.files import read_archive, write_archive
 from deid.models import reverse_gradient
+from deid.settings import Epochs
 from deid.storage import Model
 from utils.errors import UserError
 from utils.progress import progress_bar
@@ -47,16 +48,6 @@ LN2 = float(np.log(2.0))
 PATIENCE = 10  # epochs without a better validation loss
 PLAIN_SHARE = 1 / 3  # of the sentences without PHI, drawn anew each epoch: most of the tokens, little to learn
 LEARNING_RATE = 0.002  # Nadam's default when the paper was written
-
-
-@dataclass(frozen=True)
-class Epochs:
-    """The most epochs of each phase; 20, 20, 40 as published (DANN: the sum of the first and the third)."""
-
-    stable: int = 20
-    adversary: int = 20
-    joint: int = 40
-    settle: int = 20
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from deid import audit, cli, files, pipeline, storage  # noqa: E402
 from deid.corpus import Note, Span, read_notes  # noqa: E402
 from deid.embeddings import train_embeddings  # noqa: E402
 from deid.encoding import encode, label_set  # noqa: E402
+from deid.settings import Epochs, Settings  # noqa: E402
 from deid.tokens import sentences  # noqa: E402
-from deid.training import PATIENCE, Epochs, train  # noqa: E402
+from deid.training import PATIENCE, train  # noqa: E402
 from utils.errors import UserError  # noqa: E402
 
 TINY = ["--size", "5", "--width", "8", "--adversary-width", "4", "--embedding-size", "8", "--neighbors", "5"]
@@ -64,7 +65,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
 def tiny_model(notes: list[Note], **settings: Any) -> storage.Model:
     vectors = train_embeddings([s.words for n in notes for s in sentences(n)], 8, 0, epochs=2)
     chosen = {"size": 5, "neighbors": 5, "width": 8, "adversary_width": 4} | settings
-    return storage.Model(storage.Settings(tuple(label_set(notes)), ELEMENTS, **chosen), vectors)
+    return storage.Model(Settings(tuple(label_set(notes)), ELEMENTS, **chosen), vectors)
 
 
 def test_train_leaves_a_model_and_no_checkpoint(folder: Path) -> None:
@@ -206,6 +207,10 @@ def test_the_audit_finds_raw_embeddings_out(folder: Path, tmp_path: Path, capsys
     found = audit.look_up_sentences(tf.function(bare), targets, 0)
     assert found.rates["top 1"].value == 1.0
     assert found.chance["top 1"] < 1.0
+    cut = [slice(a, a + n) for a, n in zip(targets.starts, targets.lengths, strict=True)]
+    different = {tuple(targets.ids[place]): tuple(targets.labels[place]) for place in cut}
+    guess = len(set(different.values())) / len(different)  # of sentences with the same labels, one is guessed right
+    assert found.labels_alone["top 1"] == pytest.approx(guess)
     assert audit.look_up_phi(tf.function(bare), targets, 0).rates["top 1"].value == 1.0
 
 
