@@ -1,13 +1,17 @@
 """The text track on MEDDOCAN: what the notes are still good for and what they tell, from the same models.
 
-    python benchmarks/deid_meddocan.py DATA --work WORK [--pieces raw lstm ...] [--audit lstm ...]
+    python benchmarks/deid_meddocan.py DATA --work WORK [--pieces raw lstm ...] [--audit lstm ...] [--apart lstm ...]
 
 DATA holds MEDDOCAN's `train/` and `dev/` (i2b2 XML). Models train on 450 notes of `train/`, the other 50 stop them
 early, `dev/` is only reported. Each finished piece is one JSON in WORK; a run goes on where the last one stopped, and
-puts what is there into docs/deid.md between its two marks.
+puts what is there into docs/deid.md between its two marks, and the curves over N and size beside it.
+
+`--audit` runs every attack, `--apart` only the fresh adversaries (always on replacements among `NEIGHBORS`
+neighbours, so that models trained with different N are attacked alike).
 """
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -17,16 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
+import tensorflow as tf
+
 from deid import corpus, evaluation, files, pipeline, report, storage
-from deid.audit import audit
+from deid.audit import audit, tell_apart
 from deid.corpus import Note
 from deid.embeddings import Embeddings, train_embeddings
-from deid.encoding import label_set
+from deid.encoding import encode, label_set
 from deid.settings import Epochs, Settings
 from deid.tokens import sentences
 from deid.training import discard
@@ -35,6 +42,11 @@ DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "deid.md"
 MARKS = "<!-- figures: benchmarks/deid_meddocan.py -->\n", "<!-- end of figures -->\n"
 VALIDATION = 50  # notes
 ATTACKER = 250  # of the training notes, the attacker's
+NEIGHBORS = 100
+CURVES = {
+    "N, neighbours a replacement is drawn from": {10: "lstm-n10", 100: "lstm", 500: "lstm-n500"},
+    "size of the representation": {50: "lstm", 100: "lstm-size100", 300: "lstm-size300"},
+}
 PIECES: dict[str, dict[str, Any]] = {
     "raw": {"representation": "raw"},
     "lstm": {},
@@ -109,12 +121,30 @@ def measure(name: str, data: Data, work: Path) -> None:
     )
 
 
+def targets_of(model: storage.Model, data: Data) -> list[Note]:
+    """Return the notes of `dev/` whose labels the model knows."""
+    known = {label[2:] for label in model.settings.labels}
+    return [note for note in data.dev if all(span.type in known for span in note.spans or ())]
+
+
+def attack_apart(name: str, data: Data, work: Path, epochs: int) -> None:
+    """Let fresh adversaries alone attack a piece's model."""
+    model = storage.load_model(work / f"{name}.npz")
+    random = np.random.default_rng(0)
+    fit, targets = (
+        encode(notes, model.embeddings, model.settings.labels, NEIGHBORS, random)
+        for notes in (data.fit[:ATTACKER], targets_of(model, data))
+    )
+    send = tf.function(model.representation, reduce_retracing=True)
+    result = tell_apart(send, model.size, fit, targets, 0, epochs, Settings.adversary_width)
+    rate = result.rates["both"]
+    keep(work / f"{name}.apart.json", {"both": [rate.value, rate.low, rate.high], "epochs": epochs})
+
+
 def attack(name: str, data: Data, work: Path, epochs: int) -> None:
     """Audit a piece's model: `dev/` attacked by someone who has half of the training notes."""
     model = storage.load_model(work / f"{name}.npz")
-    known = {label[2:] for label in model.settings.labels}
-    targets = [note for note in data.dev if all(span.type in known for span in note.spans or ())]
-    attacker = data.fit[:ATTACKER]
+    targets, attacker = targets_of(model, data), data.fit[:ATTACKER]
     start = time.perf_counter()
     result = audit(model, attacker, targets, 0, epochs, Settings.adversary_width)
     report.write_report(work / f"{name}.html", result)
@@ -162,6 +192,45 @@ def figures(work: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def draw_curves(work: Path) -> None:
+    """Plot F1 and the fresh adversaries' accuracy against N and size into docs/deid-curves.svg."""
+    figure = Figure(figsize=(8, 5.4), layout="constrained")
+    panels = figure.subplots(2, len(CURVES), sharey="row", sharex="col")
+    for column, (name, pieces) in enumerate(CURVES.items()):
+        for row, (suffix, label) in enumerate((("", "strict entity F1"), (".apart", "fresh adversaries' accuracy"))):
+            axes = panels[row, column]
+            found = {
+                value: json.loads((work / f"{piece}{suffix}.json").read_text())
+                for value, piece in pieces.items()
+                if (work / f"{piece}{suffix}.json").exists()
+            }
+            points = [
+                (value, made["f1"]["entities"], *made["interval"]) if row == 0 else (value, *made["both"])
+                for value, made in found.items()
+            ]
+            if points:
+                x, y, low, high = np.array(points).T
+                axes.errorbar(
+                    x, y, yerr=[y - low, high - y], fmt="o-", capsize=3, color="#2c6fbb", label="representation"
+                )
+            if row == 0 and (work / "raw.json").exists():
+                raw = json.loads((work / "raw.json").read_text())["f1"]["entities"]
+                axes.axhline(raw, color="#888888", linestyle="--", label="raw embeddings")
+            if row == 1:
+                axes.axhline(0.5, color="#888888", linestyle=":", label="chance")
+                axes.set_xlabel(name)
+                axes.set_ylim(0.45, 0.65)
+            axes.set_xscale("log")
+            axes.set_xticks(list(pieces), [str(value) for value in pieces])
+            axes.minorticks_off()
+            if column == 0:
+                axes.set_ylabel(label)
+                axes.legend(loc="lower right" if row == 0 else "upper right")
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    files.write_text(DOCUMENT.with_name("deid-curves.svg"), drawn.getvalue())
+
+
 def write_document(work: Path) -> None:
     """Put the figures into docs/deid.md."""
     before, rest = DOCUMENT.read_text(encoding="utf-8").split(MARKS[0])
@@ -176,6 +245,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--pieces", nargs="*", choices=PIECES, default=list(PIECES))
     parser.add_argument("--audit", nargs="*", choices=PIECES, default=["lstm"])
+    parser.add_argument("--apart", nargs="*", choices=PIECES, default=[])
     parser.add_argument("--audit-epochs", type=int, default=20)
     args = parser.parse_args()
     data = read_data(args.data, args.work)
@@ -190,7 +260,12 @@ def main() -> None:
         if not (args.work / f"{name}.audit.json").exists():
             print("audit", name, flush=True)
             attack(name, data, args.work, args.audit_epochs)
+    for name in args.apart:
+        if not (args.work / f"{name}.apart.json").exists():
+            print("tell apart", name, flush=True)
+            attack_apart(name, data, args.work, args.audit_epochs)
     write_document(args.work)
+    draw_curves(args.work)
 
 
 if __name__ == "__main__":

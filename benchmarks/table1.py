@@ -230,12 +230,17 @@ def main() -> int:
     parser.add_argument("--setting", nargs="+", default=[], metavar="HIDER:NAME=VALUE,...", help="in place of its own")
     parser.add_argument("--write", metavar="NAME", help="whose marks in docs/table1.md the table goes between")
     options = parser.parse_args()
+    settings = {name: text for name, _, text in (given.partition(":") for given in options.setting)}
+    unknown = set(settings) - {name for name, *_ in HIDERS}
+    if unknown:
+        parser.error(
+            f"--setting: no hider {', '.join(sorted(unknown))}; expected one of {', '.join(n for n, *_ in HIDERS)}"
+        )
 
     data = options.data
     options.output.mkdir(parents=True, exist_ok=True)
     if options.half:
         data = half_of(data, options.half, options.output / f"half{options.half}.csv")
-    settings = dict(text.split(":", 1) for text in options.setting)
     every = options.hiders or [name for name, *_ in HIDERS]
     folders = []
     for seed in options.seeds:

@@ -103,6 +103,17 @@ def test_a_method_with_a_setting_plays_with_it(tmp_path, monkeypatch):
     assert module._chosen.compare == "time_points"
 
 
+def test_a_setting_of_an_unknown_hider_is_refused_before_anything_is_played(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["table1.py", "data.csv", "-o", str(tmp_path / "out"), "--setting", "timgan:hidden=3"]
+    )
+    with pytest.raises(SystemExit) as stopped:
+        table1.main()
+    assert stopped.value.code == 2
+    assert "no hider timgan" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_table_takes_the_place_of_the_one_before(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- a -->\nold\n<!-- end of a -->\nafter\n")
