@@ -54,10 +54,11 @@ def _rates(series: timegan._Series):
     for phase in timegan._phases(parameters):
         run = timegan._compiled(phase, parameters, net)
         rows = 60 if phase.name == "joint" else 300
+        rates = np.full(rows, parameters.learning_rate, np.float32)
         draws = timegan._draws([0, rows], rows, phase.batches, STAYS, parameters.batch)
         for steps in (1, rows):  # the first call compiles; its arguments have the shapes of the second's
             began, processor = time.perf_counter(), time.process_time()
-            state, losses = run(state, series.values, series.lengths.astype(np.int32), np.int32(steps), *draws)
+            state, losses = run(state, series.values, series.lengths.astype(np.int32), np.int32(steps), rates, *draws)
             losses.numpy()
             wall, processor = time.perf_counter() - began, time.process_time() - processor
         yield phase.name, steps / wall, 1e3 * processor / steps, processor / wall

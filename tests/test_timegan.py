@@ -167,10 +167,27 @@ def test_training_that_diverges_stops_and_names_phase_and_step():
         learn(data, learning_rate=1e38)
 
 
-@pytest.mark.parametrize("text", ["hidden=0", "layers=1", "joint_iterations=-1", "module=rnn", "learning_rate=0"])
+@pytest.mark.parametrize(
+    "text", ["hidden=0", "layers=1", "joint_iterations=-1", "module=rnn", "learning_rate=0", "decay=2"]
+)
 def test_parameters_that_make_no_sense_are_refused(text):
     with pytest.raises(UserError):
         parse_parameters(hider_timegan, text)
+
+
+def test_the_learning_rate_falls_to_0_at_the_end_of_joint_training_and_only_there():
+    parameters = Parameters(joint_iterations=100, supervised_iterations=100, learning_rate=0.1, decay=0.5)
+    _, supervised, joint = model._phases(parameters)
+    rates = [
+        np.concatenate([model._rates(parameters, phase, n) for n in range(0, 100, 20)]) for phase in (supervised, joint)
+    ]
+    np.testing.assert_allclose(rates[0], 0.1, rtol=1e-5)
+    np.testing.assert_allclose(rates[1][:51], 0.1, rtol=1e-5)
+    np.testing.assert_allclose(rates[1][75], 0.05, rtol=1e-5)
+    assert (np.diff(rates[1][50:]) < 0).all()
+    assert 0 < rates[1][-1] < 0.001
+    published = [model._rates(Parameters(joint_iterations=20), joint, 0)]
+    np.testing.assert_allclose(published, 1e-3, rtol=1e-5)
 
 
 def test_an_lstm_can_take_the_grus_place():
@@ -191,7 +208,7 @@ class Killed(BaseException):
 def test_a_killed_run_continues_to_the_result_it_would_have_had(tmp_path, monkeypatch, phase):
     data, _ = stays()
     data = np.nan_to_num(data)
-    options = {"embedding_iterations": 60, "joint_iterations": 60, "checkpoint": str(tmp_path)}
+    options = {"embedding_iterations": 60, "joint_iterations": 60, "decay": 0.8, "checkpoint": str(tmp_path)}
     whole = learn(data, **(options | {"checkpoint": None}))
 
     def die_late(losses, name, first):

@@ -52,6 +52,9 @@ class Parameters:
     discriminator_threshold: float = 0.15  # the discriminator rests while its loss is below
     generator_steps: int = 2  # per step of the discriminator
     learning_rate: float = 1e-3  # of Adam
+    decay: float = (
+        0.0  # last share of the joint phase in which its learning rate falls to 0 (cosine); published: 0, none
+    )
     checkpoint: str | None = "."  # folder in which a long run keeps its state, to continue when killed; none: nowhere
     checkpoint_minutes: float = 5.0
 
@@ -63,6 +66,8 @@ class Parameters:
         for name in ("embedding_iterations", "supervised_iterations", "joint_iterations"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        if not 0 <= self.decay <= 1:
+            raise ValueError(f"decay must be between 0 and 1, not {self.decay:g}")
         for name in ("learning_rate", "supervised_weight"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name):g}")
@@ -239,10 +244,12 @@ class _Batch(NamedTuple):
     real: Any  # [T, 1, B]
 
 
-_Step = Callable[[Parameters, _Networks, _Networks, list[_Batch]], tuple[_Networks, list[Any]]]
+_Step = Callable[[Parameters, _Networks, _Networks, list[_Batch], Any], tuple[_Networks, list[Any]]]
 
 
-def _embedding_step(p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch]) -> tuple[Any, list[Any]]:
+def _embedding_step(
+    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Any
+) -> tuple[_Networks, list[Any]]:
     """Autoencoder: embed and recover."""
     (batch,) = batches
     weights = [state.embedder.weights, state.recovery.weights]
@@ -252,11 +259,13 @@ def _embedding_step(p: Parameters, net: _Networks, state: _Networks, batches: li
         error = _root(_reconstruction_loss(batch.x, recovered, batch.real))
         loss = p.reconstruction_weight * error
     slopes = tape.gradient(loss, weights)
-    embedder, recovery = (old.step(slope, p.learning_rate) for old, slope in zip(state[:2], slopes, strict=True))
+    embedder, recovery = (old.step(slope, rate) for old, slope in zip(state[:2], slopes, strict=True))
     return state._replace(embedder=embedder, recovery=recovery), [error]
 
 
-def _supervised_step(p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch]) -> tuple[Any, list[Any]]:
+def _supervised_step(
+    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Any
+) -> tuple[_Networks, list[Any]]:
     """Supervisor: forecast the next latent."""
     (batch,) = batches
     latent = apply(net.embedder, state.embedder.weights, batch.x, "weights")
@@ -265,19 +274,23 @@ def _supervised_step(p: Parameters, net: _Networks, state: _Networks, batches: l
         supervised = apply(net.supervisor, state.supervisor.weights, latent, "weights")
         error = _supervised_loss(latent, supervised, batch.real)
     slope = tape.gradient(error, state.supervisor.weights)
-    return state._replace(supervisor=state.supervisor.step(slope, p.learning_rate)), [_root(error)]
+    return state._replace(supervisor=state.supervisor.step(slope, rate)), [_root(error)]
 
 
-def _joint_step(p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch]) -> tuple[Any, list[Any]]:
+def _joint_step(
+    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Any
+) -> tuple[_Networks, list[Any]]:
     """Generator and embedder a few times, then the discriminator once."""
     losses: list[Any] = []
     for batch in batches[:-1]:
-        state, losses = _generator_step(p, net, state, batch)
-    state, loss = _discriminator_step(p, net, state, batches[-1])
+        state, losses = _generator_step(p, net, state, batch, rate)
+    state, loss = _discriminator_step(p, net, state, batches[-1], rate)
     return state, [loss, *losses]
 
 
-def _generator_step(p: Parameters, net: _Networks, state: _Networks, batch: _Batch) -> tuple[Any, list[Any]]:
+def _generator_step(
+    p: Parameters, net: _Networks, state: _Networks, batch: _Batch, rate: Any
+) -> tuple[_Networks, list[Any]]:
     """Generator and supervisor by their loss, embedder and recovery by theirs, from one pass through the networks.
 
     Each network runs once, on all that goes through it side by side: a wider batch costs less than another pass.
@@ -314,11 +327,13 @@ def _generator_step(p: Parameters, net: _Networks, state: _Networks, batch: _Bat
     # Their losses weigh the error itself and its root: slopes w_e and w_g / (2 root).
     weight_ratio.append(2.0 * forecast * p.embedder_supervised_weight / p.supervised_weight)
     slopes = tape.gradient(loss, weights)
-    moved = [old.step(slope, p.learning_rate) for old, slope in zip(state[:4], slopes, strict=True)]
+    moved = [old.step(slope, rate) for old, slope in zip(state[:4], slopes, strict=True)]
     return _Networks(*moved, state.discriminator), [unsupervised, forecast, moments, reconstruction]
 
 
-def _discriminator_step(p: Parameters, net: _Networks, state: _Networks, batch: _Batch) -> tuple[Any, Any]:
+def _discriminator_step(
+    p: Parameters, net: _Networks, state: _Networks, batch: _Batch, rate: Any
+) -> tuple[_Networks, Any]:
     early = apply(net.generator, state.generator.weights, batch.noise, "weights")
     fake = apply(net.supervisor, state.supervisor.weights, early, "weights")
     latent = apply(net.embedder, state.embedder.weights, batch.x, "weights")
@@ -329,7 +344,7 @@ def _discriminator_step(p: Parameters, net: _Networks, state: _Networks, batch: 
         verdicts = tf.split(apply(net.discriminator, weights, tf.concat([fake, early], 2), "weights"), 2, axis=2)
         loss = _discriminator_loss(real_verdict, *verdicts, batch.real, p.gamma)
     slope = tape.gradient(loss, weights)
-    moved = state.discriminator.step(slope, p.learning_rate, loss > p.discriminator_threshold)
+    moved = state.discriminator.step(slope, rate, loss > p.discriminator_threshold)
     return state._replace(discriminator=moved), loss
 
 
@@ -367,10 +382,12 @@ def _compiled(phase: _Phase, parameters: Parameters, net: _Networks) -> Any:
         return _Batch(tf.transpose(tf.gather(values, rows), [1, 2, 0]), noise, tf.cast(real, tf.float32)[:, None, :])
 
     @tf.function(autograph=False)
-    def run(state: _Networks, values: Any, lengths: Any, steps: Any, rows: Any, seeds: Any) -> tuple[_Networks, Any]:
+    def run(
+        state: _Networks, values: Any, lengths: Any, steps: Any, rates: Any, rows: Any, seeds: Any
+    ) -> tuple[_Networks, Any]:
         def step(i: Any, state: _Networks, losses: Any) -> tuple[Any, ...]:
             drawn = [batch(values, lengths, rows[i, k], seeds[i, k]) for k in range(phase.batches)]
-            state, told = phase.step(parameters, net, state, drawn)
+            state, told = phase.step(parameters, net, state, drawn, rates[i])
             return i + 1, state, losses.write(i, tf.stack(told))
 
         losses = tf.TensorArray(tf.float32, steps, element_shape=[len(phase.losses)])
@@ -413,7 +430,8 @@ def train(series: _Series, parameters: Parameters, seed: int, progress: bool = T
             for step in range(first, phase.iterations, STEPS_PER_CALL):
                 steps = min(STEPS_PER_CALL, phase.iterations - step)
                 draws = _draws([seed, number, step], STEPS_PER_CALL, phase.batches, len(values), size)
-                state, losses = run(state, values, lengths, tf.constant(steps), *draws)
+                rates = _rates(parameters, phase, step)
+                state, losses = run(state, values, lengths, tf.constant(steps), rates, *draws)
                 losses = losses.numpy()
                 _check_finite(losses, phase.name, step)
                 bar.set_postfix(dict(zip(phase.losses, losses[-1].round(4).tolist(), strict=True)), refresh=False)
@@ -424,6 +442,14 @@ def train(series: _Series, parameters: Parameters, seed: int, progress: bool = T
         checkpoint.remove()
     _check_finite(np.array([[old.weights.numpy().sum() for old in state]]), phases[-1].name, phases[-1].iterations - 1)
     return _Networks(*(old.weights for old in state))
+
+
+def _rates(p: Parameters, phase: _Phase, first: int) -> Any:
+    """Learning rates of one call's steps."""
+    falling = p.decay * phase.iterations if phase.name == "joint" else 0.0
+    left = phase.iterations - first - np.arange(STEPS_PER_CALL)
+    share = np.clip(left / falling, 0, 1) if falling else np.ones(STEPS_PER_CALL)
+    return tf.constant(p.learning_rate * 0.5 * (1 - np.cos(np.pi * share)), tf.float32)
 
 
 def _draws(seed: list[int], steps: int, batches: int, stays: int, size: int) -> tuple[Any, Any]:
