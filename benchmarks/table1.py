@@ -198,10 +198,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     axes = figure.subplots()
     axes.axhline(0.5, color="#888888", linewidth=1, linestyle="--")
     axes.annotate("chance", (0.99, 0.5), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#666666")
-    for number, row in enumerate(sorted(rows, key=lambda row: row.ratio)):
+    for row in rows:
         mean, low, high = row.mean(row.worst)
+        beside = min((other for other in rows if other is not row), key=lambda o: abs(o.ratio - row.ratio), default=row)
         axes.errorbar(row.ratio, mean, yerr=[[mean - low], [high - mean]], fmt="o", color="#2c6fbb", capsize=3)
-        place = (6, (6, -14)[number % 2])  # neighbours above and below
+        place = (6, 6 if mean >= beside.mean(beside.worst)[0] else -14)  # two side by side: one above, one below
         axes.annotate(row.name, (row.ratio, mean), xytext=place, textcoords="offset points", fontsize=9)
     axes.margins(x=0.15)
     axes.axvline(1.0, color="#888888", linewidth=1, linestyle=":")
