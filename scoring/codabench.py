@@ -128,7 +128,7 @@ def _score_hider(
     }
     scores, areas = [], []
     for name in facts["opponents"]:
-        answer: Outcome = ProcessSandbox().run(reference / "seekers" / name, "seeker", arrays, facts["seed"])
+        answer: Outcome = ProcessSandbox().run(reference / "seekers" / name, "seeker", arrays, facts["seeker_seed"])
         if answer.status == "ok":
             scores.append(float(np.mean(answer.outputs["labels"] == truth)))
             areas += [] if answer.outputs["scores"] is None else [auroc(truth, answer.outputs["scores"])[0]]
@@ -225,7 +225,7 @@ def _seeker_task(folder: Path, context: Context, stays: Stays, hidden: dict[str,
             "enlarged_data": stays.data,
             "enlarged_data_padding_mask": stays.padding_mask,
         }
-        _write_run(folder / "input_data" / name, "seeker", context.seed, arrays)
+        _write_run(folder / "input_data" / name, "seeker", stays.seeker_seed, arrays)
     _write_reference(folder / "reference_data", "seeker", context, stays, list(hidden))
 
 
@@ -246,6 +246,7 @@ def _write_reference(folder: Path, role: Role, context: Context, stays: Stays, o
     facts = {
         "role": role,
         "seed": context.seed,
+        "seeker_seed": stays.seeker_seed,
         "members": stays.members.tolist(),
         "opponents": opponents,
         "features": list(context.features),

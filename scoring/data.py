@@ -74,6 +74,19 @@ def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
     return DataSet(data, padding_mask, names, path.name, _digest(data, names), warnings)
 
 
+def shown_to_seekers(data: np.ndarray, seed: int) -> tuple[np.ndarray, int]:
+    """Return the order in which seekers are shown the stays [N, T, F], and the seed that they are handed.
+
+    In the file's order, whoever knows or guesses the split's seed knows the members (`data_division` is public). So
+    both are drawn from a digest that needs the stays in the file's order: repeatable for the organiser, unknown to a
+    seeker of secret data. Where the data are public, the split's seed must be secret.
+    """
+    digest = hashlib.sha256(f"shown to seekers {seed}".encode())
+    digest.update(np.ascontiguousarray(data[:, -1]).data.cast("B"))
+    rng = np.random.default_rng(int.from_bytes(digest.digest(), "big"))
+    return rng.permutation(len(data)), int(rng.integers(2**31))
+
+
 def _warnings(frame: polars.DataFrame) -> Iterator[str]:
     duplicates = frame.height - frame.select("admissionid", "time").n_unique()
     if duplicates:

@@ -111,6 +111,10 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
         )
         if not len(train) or not len(test):
             raise UserError(f"--train_frac {settings.train_frac:g} leaves no stay on one side of {len(stays.data)}")
+        order, seeker_seed = data_sets.shown_to_seekers(stays.data, settings.seed)
+        stays = replace(stays, data=stays.data[order], padding_mask=stays.padding_mask[order])
+        place = np.argsort(order)  # of each stay of the file
+        train, test = place[train], place[test]
     warnings = list(stays.warnings)
     if settings.debug_data > 0:
         warnings.append(f"only the first {settings.debug_data:,} rows of the data were read (--debug_data)")
@@ -140,14 +144,14 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
             seeker_input = {
                 "generated_data": generated,
                 "enlarged_data": stays.data,
-                "seed": settings.seed,
+                "seed": seeker_seed,
                 "generated_data_padding_mask": generated_mask,
                 "enlarged_data_padding_mask": stays.padding_mask,
             }
             output, seeker_parameters = play(seeker, seeker_input, settings.seeker_parameters, seeker_module)
             labels, scores = check_labels(f"seeker '{seeker.name}'", output, len(stays.data))
         (folder / "seeker").mkdir()
-        np.savez(folder / "seeker" / "data.npz", reidentified_data=labels.astype(int))
+        np.savez(folder / "seeker" / "data.npz", reidentified_data=labels[place].astype(int))
 
         result = {
             "format": 1,

@@ -42,7 +42,7 @@ from utils.progress import progress_bar
 DATA_SEED = 12345  # these and the thresholds are the 2020 competition's
 UTILITY_SEEDS = (12345, 42, 1, 123, 777)
 TESTED_FEATURES = 10
-FORMAT = 1  # of the pieces: another number, and all are made anew
+FORMAT = 2  # of the pieces: another number, and all are made anew
 _TRAINING = threading.Lock()  # one utility training a worker: it uses all cores by itself
 _DRAWING = threading.Lock()  # matplotlib's settings are global
 
@@ -150,12 +150,24 @@ class Context:
 
 @dataclass(frozen=True)
 class Stays:
-    """The data and its split, as a worker holds them: data and mask [N, T, F], indices of members and of the others."""
+    """The data and its split, as a worker holds them.
+
+    Attributes
+    ----------
+    data, padding_mask : ndarray, shape [N, T, F]
+        In the order in which seekers are shown them.
+    members, others : ndarray of int
+        Indices.
+    seeker_seed : int
+        What seekers are handed.
+    facts : dict
+    """
 
     data: np.ndarray
     padding_mask: np.ndarray
     members: np.ndarray
     others: np.ndarray
+    seeker_seed: int
     facts: dict[str, Any]
 
 
@@ -181,7 +193,10 @@ def stays(store: Path, data: str, seed: int, train_frac: float) -> Stays:
     _, (members, others) = data_division(
         range(len(piece.arrays["data"])), seed=seed, divide_rates=[train_frac, 1 - train_frac]
     )
-    return Stays(piece.arrays["data"], piece.arrays["padding_mask"].astype(bool), members, others, piece.facts)
+    order, seeker_seed = data_sets.shown_to_seekers(piece.arrays["data"], seed)
+    place = np.argsort(order)
+    mask = piece.arrays["padding_mask"].astype(bool)
+    return Stays(piece.arrays["data"][order], mask[order], place[members], place[others], seeker_seed, piece.facts)
 
 
 def _stays(context: Context) -> Stays:
@@ -268,7 +283,7 @@ def _run(
         context.output / "submissions" / entrant.digest,
         role,
         arrays(),
-        context.seed,
+        context.seed if role == "hider" else _stays(context).seeker_seed,
         context.limits,
         image=entrant.image,
     )

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from conftest import write_csv
 
+from utils.data_utils import data_division
+
 QUICK = ("--skip_fp", "--skip_osa")
 
 LEAKY_HIDER = """
@@ -102,6 +104,36 @@ def test_the_hider_sees_the_training_half_raw_and_the_seeker_everything(run_main
     report = json.loads((tmp_path / "output/report.json").read_text())
     assert report["reidentification"]["score"] == 0.7
     assert report["reidentification"]["chance"] == 0.7
+
+
+SEEKER_THAT_KNOWS_THE_RULE = """
+    import numpy as np
+    from utils.data_utils import data_division
+
+    def seeker(input_dict):
+        n = len(input_dict["enlarged_data"])
+        labels = np.zeros(n)
+        labels[data_division(range(n), {seed}, [0.5, 0.5])[1][0]] = 1
+        return labels
+"""
+
+
+@pytest.mark.parametrize("seed", ["input_dict['seed']", "3"])
+def test_a_seeker_that_knows_how_stays_are_split_cannot_tell_whose_they_are(run_main, tmp_path, rng, seed):
+    csv = write_csv(tmp_path / "stays.csv", rng, stays=60)
+    seeker = player(tmp_path, "s.py", SEEKER_THAT_KNOWS_THE_RULE.format(seed=seed))
+    assert run_main("-d", csv, "-s", 3, "--seeker", seeker, *QUICK)[0] == 0
+    report = json.loads((tmp_path / "output/report.json").read_text())
+    assert 0.25 < report["reidentification"]["score"] < 0.75
+
+
+def test_labels_are_left_in_the_order_of_the_data(run_main, tmp_path, rng):
+    csv = write_csv(tmp_path / "stays.csv", rng, stays=30)
+    hider, seeker = player(tmp_path, "leak.py", LEAKY_HIDER), player(tmp_path, "oracle.py", ORACLE_SEEKER)
+    assert run_main("-d", csv, "-s", 3, "--hider", hider, "--seeker", seeker, *QUICK)[0] == 0
+    with np.load(tmp_path / "output/seeker/data.npz", allow_pickle=False) as arrays:
+        found = np.flatnonzero(arrays["reidentified_data"])
+    assert found.tolist() == sorted(data_division(range(30), 3, [0.5, 0.5])[1][0])
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(run_main, csv, tmp_path):

@@ -83,6 +83,23 @@ def test_a_tournament_ranks_hiders_and_seekers_and_links_every_match(play, csv, 
     assert out.stat().st_mode & 0o077 == 0  # it holds the data
 
 
+def test_a_seeker_that_knows_how_stays_are_split_cannot_tell_whose_they_are(play, tmp_path, rng):
+    source = """
+        import numpy as np
+        def seeker(input_dict):
+            np.random.seed(input_dict["seed"] if {told} else 12345)
+            labels = np.zeros(60)
+            labels[np.random.permutation(60)[:30]] = 1
+            return labels
+    """
+    for name, told in (("seeker_told", True), ("seeker_guessing", False)):
+        write_folder(tmp_path / "all", name, source.format(told=told))
+    write_folder(tmp_path / "all", "hider_copy", PLAYERS["hider_copy"])
+    csv = write_csv(tmp_path / "stays.csv", rng, stays=60)
+    assert play(tmp_path / "all", "-d", csv, "-o", tmp_path / "out", *QUICK)[0] == 0
+    assert all(0.25 < cell(tmp_path / "out", "copy", name)["score"] < 0.75 for name in ("told", "guessing"))
+
+
 def test_started_again_it_does_nothing_twice(play, no_runs, csv, tmp_path):
     arguments = (write_all(tmp_path / "all"), "-d", csv, "-o", tmp_path / "out", *QUICK)
     assert play(*arguments)[0] == 0
