@@ -7,6 +7,7 @@ import pytest
 from conftest import make_stays
 
 import hider_shuffle
+import seeker_binary_predictor
 import seeker_knn
 import seeker_matching
 import seeker_timeknn
@@ -103,6 +104,24 @@ def test_constant_and_missing_features_are_no_obstacle(rng, seeker):
     data[:, :, 2][~mask[:, :, 2]] = np.nan
     labels, _ = seek(seeker, data[members], mask[members], data, mask)
     assert accuracy(labels, members) > 0.85
+
+
+@pytest.mark.parametrize("huge", [1e4, 1e300, -1e300])
+@pytest.mark.parametrize("with_mask", [True, False])
+def test_the_binary_predictor_is_shown_huge_values_as_the_largest_there_are(rng, monkeypatch, huge, with_mask):
+    data, mask, members = halves(rng)
+    generated, shown = data[members], {}
+
+    def watch(generated, enlarged, rng):
+        shown.update(generated=generated, enlarged=enlarged)
+        return np.zeros(len(enlarged))
+
+    monkeypatch.setattr(seeker_binary_predictor, "enlarged_scores", watch)
+    generated[0, -1] = huge
+    seek(seeker_binary_predictor.seeker, generated, mask[members] if with_mask else None, data, mask)
+    edge = shown["enlarged"].max(axis=(0, 1)) if huge > 0 else np.zeros(data.shape[2])
+    np.testing.assert_array_equal(shown["generated"][0, -1], edge)
+    np.testing.assert_array_equal(shown["generated"][1:], shown["enlarged"][members][1:])  # the rest as they are
 
 
 @pytest.mark.parametrize("seeker", [seeker_timeknn.seeker, seeker_matching.seeker, by_time_points])

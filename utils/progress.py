@@ -8,7 +8,7 @@ from tqdm import tqdm
 LOG_INTERVAL = 30.0  # seconds between lines where nobody is watching
 
 
-def progress_bar(total: int, description: str, unit: str, show: bool = True) -> Any:
+def progress_bar(total: int, description: str, unit: str, show: bool = True, done: int = 0) -> Any:
     """Return a `tqdm` bar on standard error; in a log file it writes a line every 30 s and at the end.
 
     Parameters
@@ -19,10 +19,13 @@ def progress_bar(total: int, description: str, unit: str, show: bool = True) -> 
         What is done, and what one step is called.
     show : bool
         Whether to show it at all.
+    done : int
+        Steps done by an earlier run.
     """
     watched = sys.stderr.isatty()
     return tqdm(
         total=total,
+        initial=done,
         desc=description,
         unit=unit,
         disable=not show,

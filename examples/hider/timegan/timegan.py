@@ -28,6 +28,7 @@ from tqdm import tqdm
 from utils.data_preprocess import PADDING_FILL
 from utils.errors import UserError
 from utils.misc import legacy_rng
+from utils.progress import progress_bar
 from utils.recurrent import Adam, Module, Network, apply
 
 STEPS_PER_CALL = 20  # compiled training steps between two looks at the losses
@@ -426,7 +427,7 @@ def train(series: _Series, parameters: Parameters, seed: int, progress: bool = T
             state = _Networks(*(Adam.begin(old.weights) for old in state))
         run = _compiled(phase, parameters, net)
         label = f"TimeGAN, {phase.name}"
-        with tqdm(total=phase.iterations, initial=first, desc=label, unit="step", disable=not progress) as bar:
+        with progress_bar(phase.iterations, label, "step", progress, done=first) as bar:
             for step in range(first, phase.iterations, STEPS_PER_CALL):
                 steps = min(STEPS_PER_CALL, phase.iterations - step)
                 draws = _draws([seed, number, step], STEPS_PER_CALL, phase.batches, len(values), size)

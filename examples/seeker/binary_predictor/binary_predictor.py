@@ -5,10 +5,10 @@ import os
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from utils.data_preprocess import PADDING_FILL
 from utils.misc import legacy_rng
+from utils.progress import progress_bar
 
 LAYERS, BATCH, LEARNING_RATE, VALIDATION_SHARE = 3, 128, 1e-3, 0.2  # those of the utility checks
 EPOCHS = 20
@@ -91,7 +91,7 @@ def enlarged_scores(
     steps = -(-len(train) // BATCH)
     epochs, patience = max(EPOCHS, STEPS // steps), max(PATIENCE, PATIENT_STEPS // steps)
     best, lowest, stale = state.weights, np.inf, 0
-    with tqdm(total=epochs, desc="Binary predictor", unit="epoch", mininterval=1, disable=not progress) as bar:
+    with progress_bar(epochs, "Binary predictor", "epoch", progress) as bar:
         for _ in range(epochs):
             state = model.fit_epoch(state, rng.permutation(train))
             loss = model.loss(state.weights, valid)
