@@ -181,21 +181,23 @@ class UtilityModels:
     records : ndarray of float32, shape [N, T, F]
         Preprocessed and imputed, padding -1.
     features : int
-        Number of features predicted from the others; one more model predicts one step ahead.
+        Number of features predicted from the others; where there are steps, one more model predicts one ahead.
     rng : numpy.random.Generator
         Draws the features and the models' seeds.
     """
 
     def __init__(self, records: np.ndarray, features: int, rng: np.random.Generator) -> None:
         targets = rng.permutation(records.shape[2])[:features]
+        one_step_ahead = [None] if records.shape[1] > 1 else []
         predictors = [
-            gru_ensemble.Predictor("real", target, int(rng.integers(2**31))) for target in (None, *map(int, targets))
+            gru_ensemble.Predictor("real", target, int(rng.integers(2**31)))
+            for target in (*map(int, targets), *one_step_ahead)
         ]
         fitted = gru_ensemble.fit(predictors, {"real": gru_ensemble.Series.from_padded(records)}, progress=True)
-        self._ahead = fitted[0].weights
+        self._ahead = [model.weights for model in fitted[len(targets) :]]
         self._targets = targets.astype(np.int32)
         self._feature = gru_ensemble.Weights(
-            *(np.concatenate(parts) for parts in zip(*(model.weights for model in fitted[1:]), strict=True))
+            *(np.concatenate(parts) for parts in zip(*(m.weights for m in fitted[: len(targets)]), strict=True))
         )
 
     def errors(self, records: np.ndarray) -> np.ndarray:
@@ -205,8 +207,8 @@ class UtilityModels:
             block = np.full((_BLOCK, *records.shape[1:]), PADDING_FILL, dtype=np.float32)
             block[: len(records) - start] = records[start : start + _BLOCK]
             feature = _errors(self._feature, block, np.moveaxis(block[:, :, self._targets], 2, 0)[..., None])
-            ahead = _errors(self._ahead, block[:, :-1], block[None, :, 1:])
-            blocks.append(np.concatenate([feature, ahead])[:, : len(records) - start])
+            ahead = [_errors(weights, block[:, :-1], block[None, :, 1:]) for weights in self._ahead]
+            blocks.append(np.concatenate([feature, *ahead])[:, : len(records) - start])
         return np.concatenate(blocks, axis=1)
 
 

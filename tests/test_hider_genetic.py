@@ -37,9 +37,10 @@ def test_the_same_seed_gives_the_same_data_and_another_seed_does_not(rng):
     assert not np.array_equal(runs[0], runs[2], equal_nan=True)
 
 
-def test_odd_sizes_work(rng):
-    data, mask = make_stays(rng, 5, time_points=7, features=3)
-    assert hider(given(data, mask), PUBLISHED)[0].shape == (5, 7, 3)
+@pytest.mark.parametrize(("time_points", "features"), [(7, 3), (1, 3), (7, 1)])
+def test_odd_sizes_work(rng, time_points, features):
+    data, mask = make_stays(rng, 5, time_points=time_points, features=features)
+    assert hider(given(data, mask), PUBLISHED)[0].shape == (5, time_points, features)
 
 
 def test_one_stay_cannot_be_hidden(rng):
@@ -128,11 +129,10 @@ def test_the_error_of_a_stay_is_what_the_utility_check_computes(rng):
 
     again = np.random.default_rng(5)
     targets = again.permutation(4)[:2]
-    predictors = [gru_ensemble.Predictor("real", t, int(again.integers(2**31))) for t in (None, *map(int, targets))]
+    predictors = [gru_ensemble.Predictor("real", t, int(again.integers(2**31))) for t in (*map(int, targets), None)]
     fitted = gru_ensemble.fit(predictors, {"real": gru_ensemble.Series.from_padded(records)})
-    order = [*fitted[1:], fitted[0]]
     for stay in (0, 4):
-        for model, error in zip(order, errors[:, stay], strict=True):
+        for model, error in zip(fitted, errors[:, stay], strict=True):
             result = gru_ensemble.evaluate(model, gru_ensemble.Series.from_padded(records[stay : stay + 1]))
             assert error == pytest.approx(np.sqrt(result.squared_error.sum() / result.cells.sum()), rel=1e-3)
 
