@@ -115,10 +115,14 @@ def _towards_members(
     candidates = rng.integers(len(data), size=(len(representatives), parameters.candidates))
     farthest = _farthest(embedded[representatives], embedded[candidates])
     targets = candidates[np.arange(len(representatives)), farthest]
+    members = np.argsort(
+        cluster, kind="stable"
+    )  # a cluster shares one delta: it reaches wherever one of them has a value
+    reach = np.logical_or.reduceat(present[members], np.searchsorted(cluster[members], np.arange(len(representatives))))
     delta = np.empty((len(representatives), *records.shape[1:]), dtype=np.float32)
     for batch in _batches(len(representatives)):
         own, other = records[representatives[batch]], records[targets[batch]]
-        delta[batch] = descend(embedding, own, other, own, present[representatives[batch]], parameters)
+        delta[batch] = descend(embedding, own, other, own, reach[batch], parameters)
     moved = (scaled + delta[cluster] - scaler.min_) / scaler.scale_
     moved[~present] = np.nan
     moved[padding_mask] = PADDING_FILL

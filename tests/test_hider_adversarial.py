@@ -54,7 +54,7 @@ def told_apart_on_an_easy_example(rng, iterations):
     present = np.ones(patterns.shape, bool)
     options = {"filters": 4, "dropout": 0.0, "noise": 0.02, "margin": 1.0, "batch_size": 32, "learning_rate": 3e-3}
     embedding = train_embedding(patterns, present, **options, iterations=iterations, rng=rng)
-    first, second, similar = draw_pairs(patterns, present, 200, 0.02, rng)
+    first, second, similar = draw_pairs(patterns, present, np.arange(len(patterns)), 200, 0.02, rng)
     distances = np.linalg.norm(embed(embedding, first) - embed(embedding, second), axis=1)
     return np.mean((distances < 0.5) == similar)
 
@@ -69,12 +69,13 @@ def test_half_of_the_pairs_are_a_record_and_its_noisy_self_the_others_are_two_re
     records = np.arange(10, dtype=np.float32)[:, None, None] * np.ones((10, 3, 2), np.float32)
     present = np.ones(records.shape, bool)
     present[:, 0] = False
-    first, second, similar = draw_pairs(records, present, 20, 0.01, rng)
+    first, second, similar = draw_pairs(records, present, np.array([1, 4, 7]), 20, 0.01, rng)
     assert similar.sum() == 10
     assert np.abs(first - second)[similar].max() < 0.1
     assert (first[similar][:, 1:] != second[similar][:, 1:]).all()
     assert (first[similar][:, 0] == second[similar][:, 0]).all()  # no noise where nothing was measured
-    assert (np.abs(first - second)[~similar] >= 1).all()
+    assert (np.abs(first - second)[~similar] >= 3).all()  # never a record and itself, however few there are
+    assert set(np.unique(first)) == {1, 4, 7}
 
 
 # --------------------------------------------------------------------------------------------- the descent
@@ -156,6 +157,13 @@ def test_published_records_of_one_cluster_share_one_delta(rng):
     assert not np.allclose(delta[0], delta[4], atol=1e-5)
 
 
+def test_published_a_clusters_delta_reaches_every_value_of_its_records(rng):
+    data, mask = make_stays(rng, 12)
+    generated = hider(given(data, mask), dataclasses.replace(AS_PUBLISHED, cluster_size=6))[0]
+    observed = ~mask & ~np.isnan(data)
+    assert (generated[observed] != data[observed]).mean() > 0.9
+
+
 # -------------------------------------------------------------------------------------------- default setting
 
 
@@ -200,6 +208,16 @@ def test_default_no_measured_value_of_a_continuous_feature_comes_back(stays, hid
     (data, mask), (generated, generated_mask) = stays, hidden
     measured = data[:, :, 1][~mask[:, :, 1]]
     assert not np.intersect1d(generated[:, :, 1][~generated_mask[:, :, 1]], measured[~np.isnan(measured)]).size
+
+
+def test_default_a_value_of_few_patients_does_not_come_back(rng):
+    """Too few distinct values to be continuous, yet each is one patient's."""
+    data, mask = make_stays(rng, 40)
+    rare = rng.normal(100, 30, 12)
+    data[:, :, 2] = np.nan
+    data[:12, -1, 2] = rare
+    generated, _ = hider(given(data, mask), DEFAULT)
+    assert not np.isin(generated[:, :, 2], rare).any()
 
 
 def test_default_distributions_and_relations_stay(stays, hidden):

@@ -17,7 +17,9 @@ from utils.data_preprocess import PADDING_FILL, get_medians, impute, start_times
 
 _LEVELS = np.concatenate([[0.0], ndtr(np.linspace(-3.5, 3.5, 141)), [1.0]])
 _GROUPS = 8  # groups of patients whose quantiles are averaged
-_FEW_VALUES = 20  # a feature with no more distinct values than this (a score, a yes or no) keeps to them
+_FEW_VALUES = (
+    20  # a feature with no more distinct values than this (a score, a yes or no) keeps to those all groups have
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Crowd:
     lengths, starts : ndarray
         Quantiles of stay lengths and of first times.
     allowed : list of F ndarrays or None
-        The values of a feature that has few.
+        The values of a feature that has few, so far as every group of patients has them.
     """
 
     mean: np.ndarray
@@ -137,8 +139,7 @@ def fit_crowd(
         column, owner = values[:, :, feature][cells], np.broadcast_to(group[:, None], cells.shape)[cells]
         scores[:, :, feature][cells] = _normal_scores(column)
         quantiles.append(_shared_quantiles(column, owner))
-        distinct = np.unique(column)
-        allowed.append(distinct if feature > 0 and 0 < len(distinct) <= _FEW_VALUES else None)
+        allowed.append(_shared_values(column, owner) if feature > 0 else None)
     scores[:, 0, 0] = scores[:, min(1, time_points - 1), 0]
     scores = np.take_along_axis(scores, np.minimum(np.arange(time_points), lengths[:, None] - 1)[:, :, None], axis=1)
 
@@ -168,6 +169,17 @@ def pad_front(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     moved = np.take_along_axis(rows, np.maximum(steps, 0)[:, :, None], axis=1)
     moved[steps < 0] = 0
     return moved
+
+
+def _shared_values(column: np.ndarray, owner: np.ndarray) -> np.ndarray | None:
+    """Return the values that every group has, where a feature has few; None where it has many, or none is shared."""
+    distinct, place = np.unique(column, return_inverse=True)
+    if len(distinct) > _FEW_VALUES:
+        return None
+    has = np.zeros((len(distinct), _GROUPS), bool)
+    has[place, owner] = True
+    shared = distinct[has.sum(axis=1) == len(np.unique(owner))]
+    return shared if len(shared) else None
 
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:

@@ -52,17 +52,20 @@ def contrastive_loss(distances: Any, similar: Any, margin: float) -> Any:
 
 
 def draw_pairs(
-    records: np.ndarray, present: np.ndarray, count: int, noise: float, rng: np.random.Generator
+    records: np.ndarray, present: np.ndarray, among: np.ndarray, count: int, noise: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw `count` pairs: the first half a record and itself with noise on its `present` cells, the rest two records.
+
+    `among` [n] are the records drawn from; there must be two at least.
 
     Returns
     -------
     first, second : ndarray of float32, shape [count, T, F]
     similar : ndarray of bool, shape [count]
     """
-    one = rng.integers(len(records), size=count)
-    other = (one + rng.integers(1, len(records), size=count)) % len(records)
+    one = rng.integers(len(among), size=count)
+    other = among[(one + rng.integers(1, len(among), size=count)) % len(among)]
+    one = among[one]
     similar = np.arange(count) < count // 2
     first, second = records[one], records[np.where(similar, one, other)]
     shift = rng.normal(0, noise, (count // 2, *records.shape[1:])) * present[one[: count // 2]]
@@ -123,15 +126,13 @@ def train_embedding(
     embedding, train = begin()
     order = rng.permutation(len(records))
     held_out = order[: max(2, int(_HELD_OUT * len(records)))]
-    kept = (
-        order[len(held_out) :] if len(records) - len(held_out) > 1 else order
-    )  # with 2 or 3 records there is no other way
-    unseen = draw_pairs(records[held_out], present[held_out], _HELD_OUT_PAIRS, noise, rng)
+    # With 2 or 3 records there is no other way than to train on those held out.
+    kept = order[len(held_out) :] if len(records) - len(held_out) > 1 else order
+    unseen = draw_pairs(records, present, held_out, _HELD_OUT_PAIRS, noise, rng)
     best, waited, begun = np.inf, 0, 0
     with progress_bar(iterations, "Training the embedding", "iteration") as bar:
         for iteration in range(1, iterations + 1):
-            rows = kept[rng.integers(len(kept), size=2 * batch_size)]
-            train(*draw_pairs(records[rows], present[rows], batch_size, noise, rng))
+            train(*draw_pairs(records, present, kept, batch_size, noise, rng))
             bar.update()
             if iteration % _CHECK_EVERY == 0:
                 loss, apart = _judge(embedding, unseen, margin)
