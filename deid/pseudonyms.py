@@ -7,6 +7,7 @@ import numpy as np
 from deid.corpus import Note, replace_spans
 from deid.embeddings import Embeddings
 from deid.tokens import tokenize
+from utils.errors import UserError
 
 CHUNK = 1024  # words compared with the vocabulary at a time: 1024 x 200,000 x 4 bytes = 0.8 GB at most
 
@@ -17,23 +18,31 @@ def replaceable(word: str) -> bool:
 
 
 def neighbors(embeddings: Embeddings, words: Sequence[str], number: int, random: np.random.Generator) -> np.ndarray:
-    """Return what may stand in for each word: [n, N] rows of `embeddings.words`, never the word itself.
+    """Return what may stand in for each word: [n, N] rows of `embeddings.words`, never the word itself in any casing.
 
     The N nearest words by cosine, no punctuation and no numbers; for an all-digit word, N random all-digit ones.
-    Friedrich et al. use N from 5 to 500.
+    Friedrich et al. use N from 5 to 500; N is fewer where there are not so many words.
+
+    Raises
+    ------
+    UserError
+        Where the embeddings hold no other word.
     """
     rows = np.array([row for row, w in enumerate(embeddings.words) if replaceable(w) and not w.isdigit()], np.int64)
     digits = np.array([row for row, word in enumerate(embeddings.words) if word.isdigit()], np.int64)
-    number = max(1, min(number, len(rows) - 1))
-    place_of = {embeddings.words[row]: place for place, row in enumerate(rows)}
+    spellings: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        spellings.setdefault(embeddings.words[row].lower(), []).append(place)
+    number = min(number, len(rows) - max((len(places) for places in spellings.values()), default=0))
+    if number < 1:
+        raise UserError("the embeddings hold too few words to replace PHI with others; give larger ones")
     space = _unit(embeddings[[embeddings.words[row] for row in rows]])
     found = np.empty((len(words), number), np.int64)
     for begin in range(0, len(words), CHUNK):
         part = words[begin : begin + CHUNK]
         likeness = _unit(embeddings[part]) @ space.T
         for i, word in enumerate(part):
-            if word in place_of:
-                likeness[i, place_of[word]] = -np.inf
+            likeness[i, spellings.get(word.lower(), [])] = -np.inf
         found[begin : begin + CHUNK] = rows[np.argpartition(-likeness, number - 1, 1)[:, :number]]
     for i, word in enumerate(words):
         if word.isdigit() and len(digits) > 2:
@@ -50,12 +59,13 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 def pseudonymize(notes: Sequence[Note], embeddings: Embeddings, number: int, random: np.random.Generator) -> list[Note]:
     """Return the notes with every PHI token replaced; spans move along.
 
-    A token takes one of its `number` nearest neighbours at random, in its own casing; digits become random digits, one
-    for one; punctuation stays. Within a note the same token (in any casing) always gets the same replacement.
+    A token takes one of its `number` nearest neighbours at random, in its own casing; an all-digit one becomes random
+    digits, one for one; punctuation stays. Within a note the same token (in any casing) always gets the same
+    replacement. Neighbours are words of the embeddings: trained on the notes themselves, they may be other patients'.
     """
     pieces = [[note.text[span.start : span.end] for span in note.spans or ()] for note in notes]
     parts = [[[text[a:b] for a, b in tokenize(text)] for text in texts] for texts in pieces]
-    words = sorted({w.lower() for texts in parts for ws in texts for w in ws if replaceable(w) and not _digital(w)})
+    words = sorted({w.lower() for texts in parts for ws in texts for w in ws if replaceable(w) and not w.isdigit()})
     choices = dict(zip(words, neighbors(embeddings, words, number, random), strict=True)) if words else {}
     result = []
     for note, texts in zip(notes, pieces, strict=True):
@@ -67,10 +77,9 @@ def pseudonymize(notes: Sequence[Note], embeddings: Embeddings, number: int, ran
             key = word.lower()
             if key not in chosen:
                 if key in choices:
-                    others = [w for w in (embeddings.words[row] for row in choices[key]) if w.lower() != key]
-                    chosen[key] = str(random.choice(others)) if others else word
+                    chosen[key] = embeddings.words[random.choice(choices[key])]
                 else:
-                    chosen[key] = "".join(str(random.integers(10)) if c.isdigit() else c for c in key)
+                    chosen[key] = "".join(str(digit) for digit in random.integers(10, size=len(key)))
             return _in_casing_of(word, chosen[key])
 
         replacements = []
@@ -82,10 +91,6 @@ def pseudonymize(notes: Sequence[Note], embeddings: Embeddings, number: int, ran
             replacements.append("".join(out) + text[position:])
         result.append(replace_spans(note, replacements))
     return result
-
-
-def _digital(word: str) -> bool:
-    return any(character.isdigit() for character in word)
 
 
 def _in_casing_of(word: str, other: str) -> str:
