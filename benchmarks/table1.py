@@ -5,7 +5,7 @@
 
 DATA is PhysioNet 2012 set-a as downloaded, or a longitudinal CSV. Each seed is a tournament (another split into members
 and non-members) in FOLDER, so what is finished is not done again. `--setting timegan:joint_iterations=3000` gives a
-hider other parameters; `--slow_seeds 1` plays TimeGAN and the published adversarial with seed 1 alone.
+hider other parameters; `--slow_seeds 1` plays TimeGAN, genetic and the published adversarial with seed 1 alone.
 Prints Markdown; `--write NAME` also puts it into docs/table1.md between that name's marks, and draws table1-NAME.svg.
 
 The seekers are those of this repository, matching also by time points whatever the lengths, and those in
@@ -40,7 +40,7 @@ HIDERS = (
     ("binning", "hider_binning", ""),
     ("shuffle", "hider_shuffle", ""),
 )
-SLOW = ("timegan", "adversarial-published")
+SLOW = ("timegan", "genetic", "adversarial-published")
 SEEKER_SETTINGS = {"matching-time-points": ("seeker_matching", "compare=time_points")}
 PUBLISHED = {  # AmsterdamUMCdb, 10 features, worst of nine seekers: feature prediction, one-step-ahead, max Re-ID
     "addnoise": ("8/10", "pass", 0.5734),
