@@ -6,8 +6,9 @@ DATA holds MEDDOCAN's `train/` and `dev/` (i2b2 XML). Models train on 450 notes 
 early, `dev/` is only reported. Each finished piece is one JSON in WORK; a run goes on where the last one stopped, and
 puts what is there into docs/deid.md between its two marks, and the curves over N and size beside it.
 
-`--audit` runs every attack, `--apart` only the fresh adversaries (always on replacements among `NEIGHBORS`
-neighbours, so that models trained with different N are attacked alike).
+`--audit` runs every attack, by an attacker who has half of the training notes. `--apart` runs only the fresh
+adversaries, by one who has the validation notes and half of `dev/`, against the other half; always on replacements
+among `NEIGHBORS` neighbours, so that models trained with different N are attacked alike.
 """
 
 import argparse
@@ -128,17 +129,18 @@ def targets_of(model: storage.Model, data: Data) -> list[Note]:
 
 
 def attack_apart(name: str, data: Data, work: Path, epochs: int) -> None:
-    """Let fresh adversaries alone attack a piece's model."""
+    """Let fresh adversaries alone attack a piece's model, trained on notes that the model was not: half of `dev/`."""
     model = storage.load_model(work / f"{name}.npz")
     random = np.random.default_rng(0)
+    dev = targets_of(model, data)
     fit, targets = (
         encode(notes, model.embeddings, model.settings.labels, NEIGHBORS, random)
-        for notes in (data.fit[:ATTACKER], targets_of(model, data))
+        for notes in (data.validation + dev[::2], dev[1::2])
     )
     send = tf.function(model.representation, reduce_retracing=True)
     result = tell_apart(send, model.size, fit, targets, 0, epochs, Settings.adversary_width)
     rate = result.rates["both"]
-    keep(work / f"{name}.apart.json", {"both": [rate.value, rate.low, rate.high], "epochs": epochs})
+    keep(work / f"{name}.apart.json", {"both": [rate.value, rate.low, rate.high], "learned": result.learned})
 
 
 def attack(name: str, data: Data, work: Path, epochs: int) -> None:
@@ -182,11 +184,12 @@ def figures(work: Path) -> str:
             told = "; ".join(f"{key} {value}" for key, value in result["settings"].items())
             lines += ["", f"Audit of `{name}` ({told}; {result['minutes']:.0f} min):", ""]
             lines += [
-                "| attack | representation (95 %) | raw embeddings (95 %) | chance or guess |",
-                "|---|---|---|---|",
+                "| attack | representation (95 %) | raw embeddings (95 %) | chance or guess | network trained |",
+                "|---|---|---|---|---|",
             ]
             lines += [
-                f"| {row['attack']}: {row['figure']} | {row['private']} | {row['raw']} | {row['chance']} |"
+                f"| {row['attack']}: {row['figure']} | {row['private']} | {row['raw']} | {row['chance']} "
+                f"| {row['learned']} |"
                 for row in result["rows"]
             ]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """Does a representation leak? Four attacks by fresh adversaries, each beside chance and beside raw embeddings.
 
 The attacker knows the model (it is public), has annotated notes of its own, and holds what a hospital sent: noisy
-representations, casing and labels. Attacks:
+representations, casing and labels (which look-up of whole sentences and inversion use, the others do not). Attacks:
 
 - `tell_apart`: do these two show the same sentence? New networks, trained to their own convergence, as in training but
   stronger: each answer has its own loss and every sentence is shown both ways.
@@ -34,7 +34,7 @@ WIDTH = 300  # units of the fresh adversaries' LSTMs, a direction, as published
 PATIENCE = 10
 TABLE_DRAWS = 8  # draws averaged for each entry of a look-up table
 CANDIDATES = 199  # PHI candidates beside the true token
-LOOK_UPS = 400  # sentences looked up with candidates
+LOOK_UPS = 1000  # sentences looked up with candidates, at most
 
 
 @dataclass(frozen=True)
@@ -49,30 +49,42 @@ class Rate:
 
 @dataclass
 class Result:
-    """One attack: rates by name, chance, what the labels alone give where that is known, and series to plot."""
+    """One attack: rates by name, chance, what the labels alone give where that is known, series [n] over targets.
+
+    `learned` is the epoch the attacker's network is from and the most there could be, where there is a network. Where
+    the two are equal it may not have learned all there is.
+    """
 
     name: str
     rates: dict[str, Rate]
     chance: dict[str, float]
     series: dict[str, np.ndarray] = field(default_factory=dict)
     labels_alone: dict[str, float] = field(default_factory=dict)
+    learned: tuple[int, int] | None = None
 
 
 def rate(hits: np.ndarray, notes: np.ndarray, random: np.random.Generator) -> Rate:
     """Return the rate of `hits` [n] (0 or 1) of targets in `notes` [n]."""
     if not len(hits):
         return Rate(0.0, 0.0, 1.0, 0)
+    low, high = wilson(round(float(np.sum(hits))), len(hits))
+    from_notes = _by_notes(hits, notes, random)
+    return Rate(float(np.mean(hits)), min(low, from_notes[0]), max(high, from_notes[1]), len(hits))
+
+
+def gain(result: Result, without: Result, figure: str, random: np.random.Generator) -> Rate:
+    """Return how much more often `figure` is hit than `without`, target by target; the interval draws notes."""
+    more = result.series[figure] - without.series[figure]
+    return Rate(float(np.mean(more)), *_by_notes(more, result.series["note"], random), len(more))
+
+
+def _by_notes(values: np.ndarray, notes: np.ndarray, random: np.random.Generator) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of `values` [n] when the notes are drawn anew, with replacement."""
     _, place = np.unique(notes, return_inverse=True)
-    sums, sizes = np.bincount(place, hits), np.bincount(place)
+    sums, sizes = np.bincount(place, values), np.bincount(place)
     drawn = random.integers(len(sums), size=(DRAWS, len(sums)))
     means = sums[drawn].sum(1) / sizes[drawn].sum(1)
-    low, high = wilson(round(float(np.sum(hits))), len(hits))
-    return Rate(
-        float(np.mean(hits)),
-        min(low, float(np.quantile(means, 0.025))),
-        max(high, float(np.quantile(means, 0.975))),
-        len(hits),
-    )
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
 Sender = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # embeddings [B, T, E], lengths [B] -> what is sent [B, T, S]
@@ -193,7 +205,7 @@ def tell_apart(
         "tell apart",
         {name: rate(hit[i], note, random) for i, name in enumerate(names)},
         dict.fromkeys(names, 0.5),
-        {"best epoch": np.array([best])},
+        learned=(best, epochs),
     )
 
 
@@ -279,7 +291,7 @@ def look_up_phi(send: Sender, targets: Encoded, seed: int) -> Result:
         lengths = tf.fill([number + 1], tf.constant(targets.lengths[i], tf.int32))
         embeddings = tf.gather(table, ids)
         sent = send(embeddings[:1], lengths[:1]).numpy()
-        known = np.mean([send(embeddings, lengths).numpy() for _ in range(TABLE_DRAWS // 4)], 0)
+        known = np.mean([send(embeddings, lengths).numpy() for _ in range(TABLE_DRAWS)], 0)
         distance = ((known - sent) ** 2).sum((1, 2))
         ranks.append((distance < distance[0]).sum())
     rank = np.array(ranks)
@@ -324,7 +336,7 @@ def invert(
     Returns
     -------
     Result
-        Rate "token found"; series "rank": the true token's rank, 0 best, as a share of the words.
+        Rate "token found"; series "token found", "note" and "rank": the true token's, 0 best, as a share of the words.
     """
     random = np.random.default_rng(seed)
     inverter = Inverter(labels, fit.vectors.shape[1], tf.random.Generator.from_seed(seed))
@@ -375,7 +387,7 @@ def invert(
         hidden, truth = fit.pad(fit.hidden, part), fit.pad(place[fit.ids], part)
         return float((learn if training else loss_of)(inputs_of(fit, part), tf.constant(hidden), tf.constant(truth)))
 
-    _fit(step, inverter.get_weights, inverter.set_weights, fit, _held_out(fit), epochs, random, "invert", show)
+    best = _fit(step, inverter.get_weights, inverter.set_weights, fit, _held_out(fit), epochs, random, "invert", show)
     names = {
         word: None for rows, part in zip(words, (fit, targets), strict=True) for word in (part.words[i] for i in rows)
     }
@@ -392,11 +404,13 @@ def invert(
         ranks.append((likeness > likeness[np.arange(len(truth)), truth][:, None]).sum(1))
         notes.append(np.repeat(targets.note_of[chosen], hidden.sum(1)))
     rank, note = np.concatenate(ranks), np.concatenate(notes)
+    found = (rank == 0).astype(float)
     return Result(
         "invert",
-        {"token found": rate((rank == 0).astype(float), note, random)},
+        {"token found": rate(found, note, random)},
         {"token found": 1 / len(every)},
-        {"rank": rank / len(every)},
+        {"rank": rank / len(every), "token found": found, "note": note},
+        learned=(best, epochs),
     )
 
 
@@ -426,6 +440,7 @@ class Audit:
     private: list[Result]
     raw: list[Result]
     nothing: Result
+    gain: Rate  # of inversion over `nothing`
     guess: Rate
     settings: dict[str, str | int | float]
 
@@ -475,10 +490,12 @@ def audit(
     def nothing(embeddings: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         return tf.zeros_like(embeddings[..., :1])
 
+    alone = invert(nothing, 1, len(labels), fit, sought, seed, epochs, show)
     return Audit(
         private=results[0],
         raw=results[1],
-        nothing=invert(nothing, 1, len(labels), fit, sought, seed, epochs, show),
+        nothing=alone,
+        gain=gain(results[0][-1], alone, "token found", np.random.default_rng(seed)),
         guess=guess_by_type(fit, sought, labels, seed),
         settings={
             "representation": model.settings.representation,

@@ -1,6 +1,9 @@
 """The command line: `python -m deid COMMAND --help`."""
 
 import argparse
+import hashlib
+import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -52,12 +55,17 @@ def _embeddings(
 
     if path is not None:
         return read_embeddings(path)
+    texts = [s.words for note in notes for s in sentences(note)]
+    made_from = hashlib.sha256(json.dumps([texts, size, seed]).encode()).hexdigest()
     if kept is not None and kept.exists():
-        return Embeddings.from_arrays(files.read_archive(kept, "embeddings")[1])
+        meta, arrays = files.read_archive(kept, "embeddings")
+        if meta.get("made from") != made_from:
+            raise UserError(f"{kept.parent}: of a training with other notes or settings; remove it to start anew")
+        return Embeddings.from_arrays(arrays)
     print("Training fastText vectors on the notes")
-    made = train_embeddings([s.words for note in notes for s in sentences(note)], size, seed)
+    made = train_embeddings(texts, size, seed)
     if kept is not None:
-        files.write_archive(kept, "embeddings", {}, made.arrays())
+        files.write_archive(kept, "embeddings", {"made from": made_from}, made.arrays())
     return made
 
 
@@ -68,11 +76,14 @@ def train(args: argparse.Namespace) -> None:
     from deid.storage import save_model
     from deid.training import discard
 
-    out, repairs = _file_out(args.out), corpus.Repairs()
-    training, validation = _notes(args.train, True, repairs), _notes(args.validation, True, repairs)
+    out = _file_out(args.out)
+    if not args.epochs[0]:
+        raise UserError("--epochs: STABLE must be 1 or more; nothing is learned without")
+    of_training, of_validation = corpus.Repairs(), corpus.Repairs()
+    training, validation = _notes(args.train, True, of_training), _notes(args.validation, True, of_validation)
     settings = Settings(
         labels=tuple(label_set([*training, *validation])),
-        elements=repairs.elements,
+        elements=of_validation.elements | of_training.elements,
         representation=args.representation,
         size=args.size,
         neighbors=args.neighbors,
@@ -176,7 +187,8 @@ def audit(args: argparse.Namespace) -> None:
     result = attack(model, attacker, targets, args.seed, args.epochs, args.width)
     report.write_report(out, result)
     for row in report.rows(result):
-        print(f"{row['attack']}, {row['figure']}: {row['private']}; raw {row['raw']}; chance {row['chance']}")
+        told = f"; network trained {row['learned']}" if row["learned"] else ""
+        print(f"{row['attack']}, {row['figure']}: {row['private']}; raw {row['raw']}; chance {row['chance']}{told}")
     print(f"Wrote {out}")
 
 
@@ -184,6 +196,27 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def _count_or_none(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**31:
+        raise argparse.ArgumentTypeError(f"must be 0 to {2**31 - 1}")
+    return value
+
+
+def _weight(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError("must be 0 or more")
     return value
 
 
@@ -221,7 +254,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--embedding-size", type=_count, default=300, help="of vectors trained on the notes (default 300)")
     sub.add_argument(
         "--epochs",
-        type=_count,
+        type=_count_or_none,
         nargs=4,
         default=astuple(Epochs()),
         metavar=("STABLE", "ADVERSARY", "JOINT", "SETTLE"),
@@ -235,19 +268,19 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument(
         "--adversary-weight",
-        type=float,
+        type=_weight,
         default=Settings.adversary_weight,
         metavar="LAMBDA",
         help="published: 1 (default %(default)s)",
     )
     sub.add_argument(
         "--information-weight",
-        type=float,
+        type=_weight,
         default=Settings.information_weight,
         metavar="BETA",
         help="of the bound on what a sentence's vectors tell, in nats; published: 0 (default %(default)s)",
     )
-    sub.add_argument("--seed", type=int, default=Settings.seed)
+    sub.add_argument("--seed", type=_seed, default=Settings.seed)
 
     sub = command(represent, "represent")
     sub.add_argument("--model", type=Path, required=True)
@@ -259,7 +292,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--model", type=Path, required=True)
     sub.add_argument("-o", "--out", type=Path, required=True, metavar="MODEL2.npz")
     sub.add_argument("--epochs", type=_count, default=20)
-    sub.add_argument("--seed", type=int, default=0)
+    sub.add_argument("--seed", type=_seed, default=0)
 
     sub = command(label, "label")
     sub.add_argument("--model", type=Path, required=True)
@@ -276,7 +309,7 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--model", type=Path, help="take its embeddings")
     group.add_argument("--embeddings", type=Path, metavar="FILE")
     sub.add_argument("--neighbors", type=_count, default=100, metavar="N")
-    sub.add_argument("--seed", type=int, help="repeatable replacements; for tests, not for release")
+    sub.add_argument("--seed", type=_seed, help="repeatable replacements; for tests, not for release")
 
     sub = command(evaluate, "evaluate")
     sub.add_argument("--gold", type=Path, required=True, metavar="DIR")
@@ -289,7 +322,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("-o", "--out", type=Path, required=True, metavar="report.html")
     sub.add_argument("--epochs", type=_count, default=100, help="at most, for each attacker (default 100)")
     sub.add_argument("--width", type=_count, default=300, help="of the adversaries' LSTMs (default 300)")
-    sub.add_argument("--seed", type=int, default=0)
+    sub.add_argument("--seed", type=_seed, default=0)
     return top
 
 
@@ -302,6 +335,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if args.debug:
             raise
         print(f"deid: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except ImportError as error:
+        if args.debug:
+            raise
+        print(f"deid: {error.name} is not installed; run: pip install -r requirements-deid.txt", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("deid: stopped", file=sys.stderr)

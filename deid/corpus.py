@@ -6,11 +6,13 @@ annotated corpora are known to get wrong (offsets that miss their text, tags tha
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
 
 from deid.files import read_text, write_text
 from utils.errors import UserError
@@ -45,18 +47,27 @@ class Note:
 class Repairs:
     """What reading had to mend."""
 
+    recounted: int = 0  # tags of notes whose offsets count line ends or characters in another way
     moved: int = 0  # tags whose offsets missed their text, found nearby
     dropped: int = 0  # tags whose text is nowhere near their offsets
     overlapping: int = 0  # tags that overlapped a longer one
+    files: list[str] = field(default_factory=list)  # names of the files mended
     elements: dict[str, str] = field(default_factory=dict)  # PHI type -> XML element it was written in
+
+    @property
+    def count(self) -> int:
+        """All repairs."""
+        return self.recounted + self.moved + self.dropped + self.overlapping
 
     def __str__(self) -> str:
         parts = [
+            f"{self.recounted} tags count line ends or emoji as two characters or none" if self.recounted else "",
             f"{self.moved} tags moved to their text nearby" if self.moved else "",
             f"{self.dropped} tags dropped, their text is not near their offsets" if self.dropped else "",
             f"{self.overlapping} tags dropped, each overlaps a longer one" if self.overlapping else "",
         ]
-        return "; ".join(part for part in parts if part)
+        told = ", ".join(self.files[:3]) + (f" and {len(self.files) - 3} more files" if len(self.files) > 3 else "")
+        return "; ".join(part for part in parts if part) + (f" (in {told})" if self.files else "")
 
 
 def read_notes(folder: Path, annotated: bool, repairs: Repairs | None = None) -> list[Note]:
@@ -79,7 +90,7 @@ def read_notes(folder: Path, annotated: bool, repairs: Repairs | None = None) ->
     repairs = Repairs() if repairs is None else repairs
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    paths = sorted(path for path in folder.iterdir() if path.suffix in (".xml", ".txt") and path.is_file())
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".xml", ".txt") and path.is_file())
     if not paths:
         raise UserError(f"{folder}: holds no notes (*.xml or *.txt)")
     notes: list[Note] = []
@@ -88,7 +99,10 @@ def read_notes(folder: Path, annotated: bool, repairs: Repairs | None = None) ->
         if path.stem in names:
             raise UserError(f"{path}: a second note of that name; keep one of {path.stem}.xml and {path.stem}.txt")
         names.add(path.stem)
-        note = _read_xml(path, repairs) if path.suffix == ".xml" else _read_brat(path, repairs)
+        before = repairs.count
+        note = _read_xml(path, repairs) if path.suffix.lower() == ".xml" else _read_brat(path, repairs)
+        if repairs.count > before:
+            repairs.files.append(path.name)
         if not note.text.strip():
             raise UserError(f"{path}: an empty note; take it out of the folder")
         if annotated and note.spans is None:
@@ -105,14 +119,15 @@ def _read_xml(path: Path, repairs: Repairs) -> Note:
         root = ElementTree.fromstring(source)  # noqa: S314 - entities are refused above
     except ElementTree.ParseError as error:
         raise UserError(f"{path}: broken XML: {error}") from error
-    text = root.findtext("TEXT")
-    if text is None:
+    element = root.find("TEXT")
+    if element is None:
         raise UserError(f"{path}: no TEXT element; is this i2b2 2014 / MEDDOCAN XML?")
-    tags = root.find("TAGS")
+    if len(element):
+        raise UserError(f"{path}: elements within TEXT; i2b2 2014 / MEDDOCAN XML has its tags in TAGS")
+    text, tags = element.text or "", root.find("TAGS")
     if tags is None:
         return Note(path.stem, text, None, path)
-    window = NEARBY + (text.count("\n") if "\r\n" in source else 0)  # XML reads \r\n as one character
-    spans = []
+    marked: list[tuple[Span, str | None]] = []
     for tag in tags:
         try:
             start, end = int(tag.attrib["start"]), int(tag.attrib["end"])
@@ -120,9 +135,8 @@ def _read_xml(path: Path, repairs: Repairs) -> Note:
             raise UserError(f"{path}: tag {tag.get('id', tag.tag)} has no whole-number start and end") from error
         phi = tag.get("TYPE", tag.tag)
         repairs.elements[phi] = tag.tag
-        span = _locate(text, Span(start, end, phi), tag.get("text"), window, repairs)
-        if span is not None:
-            spans.append(span)
+        marked.append((Span(start, end, phi), tag.get("text")))
+    spans = _locate_all(text, marked, "\r\n" in source, repairs)  # XML reads \r\n as one character
     return Note(path.stem, text, longest_spans(spans, repairs), path)
 
 
@@ -130,19 +144,16 @@ def _read_brat(path: Path, repairs: Repairs) -> Note:
     text, annotations = read_text(path), path.with_suffix(".ann")
     if not annotations.is_file():
         return Note(path.stem, text, None, path)
-    spans = []
+    found: list[tuple[Span, str | None]] = []
     for number, line in enumerate(read_text(annotations).split("\n"), 1):
         if not line.startswith("T"):
             continue  # relations, attributes and remarks mark no text
         match = re.fullmatch(r"T\S*\t(\S+) (\d+) (?:\d+;\d+ )*(\d+)(?:\t(.*))?", line.rstrip("\r"))
         if match is None:
             raise UserError(f"{annotations}: line {number} is not 'T<id>\\t<TYPE> <start> <end>\\t<text>'")
-        phi, start, end, marked = match[1], int(match[2]), int(match[3]), match[4]
-        whole = None if ";" in line.split("\t")[1] else marked  # fragments: everything from first to last is PHI
-        span = _locate(text, Span(start, end, phi), whole, NEARBY, repairs)
-        if span is not None:
-            spans.append(span)
-    return Note(path.stem, text, longest_spans(spans, repairs), path)
+        fragments = ";" in line.split("\t")[1]  # then everything from first to last is PHI
+        found.append((Span(int(match[2]), int(match[3]), match[1]), None if fragments else match[4]))
+    return Note(path.stem, text, longest_spans(_locate_all(text, found, False, repairs), repairs), path)
 
 
 def _flat(text: str) -> str:
@@ -150,13 +161,57 @@ def _flat(text: str) -> str:
     return re.sub(r"\s", " ", text)
 
 
-def _locate(text: str, span: Span, marked: str | None, window: int, repairs: Repairs) -> Span | None:
-    """Return the span where its text is: at its offsets, else at the nearest place within `window` characters."""
+def _locate_all(
+    text: str, marked: Sequence[tuple[Span, str | None]], line_ends_were_two: bool, repairs: Repairs
+) -> list[Span]:
+    """Return the spans where their texts are: a note's offsets count characters in the one way that fits most tags."""
+    flat = _flat(text)
+
+    def fitting(spans: Sequence[Span]) -> int:
+        pairs = zip(spans, marked, strict=True)
+        return sum(bool(told) and flat[span.start : span.end] == _flat(told or "") for span, (_, told) in pairs)
+
+    best, most = [span for span, _ in marked], -1
+    for counting in _countings(text, line_ends_were_two):
+        spans = [span if counting is None else _recount(span, counting) for span, _ in marked]
+        if fitting(spans) > most:
+            best, most = spans, fitting(spans)
+    repairs.recounted += sum(span != old for span, (old, _) in zip(best, marked, strict=True))
+    located = [_locate(text, span, told, repairs) for span, (_, told) in zip(best, marked, strict=True)]
+    return [span for span in located if span is not None]
+
+
+def _recount(span: Span, counting: np.ndarray) -> Span:
+    start, end = np.searchsorted(counting, [max(0, span.start), max(0, span.end)])
+    return Span(int(start), int(end), span.type)
+
+
+def _countings(text: str, line_ends_were_two: bool) -> list[np.ndarray | None]:
+    """Return at what offset [len(text) + 1] each character is in other ways of counting; first None: as we do."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+    def before(those: np.ndarray) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(those)])
+
+    here = np.arange(len(codes) + 1)
+    line_ends = [here]
+    if line_ends_were_two:
+        line_ends.append(here + before(codes == ord("\n")))
+    if "\r\n" in text:
+        line_ends.append(here - before(codes == ord("\r")))
+    wide = [np.zeros_like(here)]
+    if (codes > 0xFFFF).any():  # two units of UTF-16, as Java and JavaScript count
+        wide.append(before(codes > 0xFFFF))
+    return [None, *[ends + more for more in wide for ends in line_ends][1:]]
+
+
+def _locate(text: str, span: Span, marked: str | None, repairs: Repairs) -> Span | None:
+    """Return the span where its text is: at its offsets, else at the nearest place within `NEARBY` characters."""
     inside = 0 <= span.start < span.end <= len(text)
-    if inside and (marked is None or _flat(text[span.start : span.end]) == _flat(marked)):
+    if inside and (not marked or _flat(text[span.start : span.end]) == _flat(marked)):
         return span
     if marked:
-        low, high = max(0, span.start - window), max(0, span.end + window)
+        low, high = max(0, span.start - NEARBY), max(0, span.end + NEARBY)
         near, sought = _flat(text[low:high]), _flat(marked)
         places = [low + match.start() for match in re.finditer(f"(?={re.escape(sought)})", near)]
         if places:
@@ -178,9 +233,14 @@ def longest_spans(spans: Iterable[Span], repairs: Repairs | None = None) -> tupl
     return tuple(sorted(kept))
 
 
+def as_xml_holds_it(text: str) -> str:
+    """Return text with what XML cannot hold (a form feed, say) replaced, character for character."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
 def write_i2b2(path: Path, note: Note, elements: dict[str, str]) -> None:
     """Write a note as i2b2 2014 XML; `elements` gives each PHI type's XML element (default: PHI)."""
-    text = _NOT_XML.sub("\ufffd", note.text)  # characters XML cannot hold; offsets stay
+    text = as_xml_holds_it(note.text)
     tags = "".join(
         f'    <{elements.get(span.type, "PHI")} id="T{number}" start="{span.start}" end="{span.end}"'
         f' text={quoteattr(text[span.start : span.end])} TYPE={quoteattr(span.type)} comment=""/>\n'
@@ -196,9 +256,10 @@ def write_i2b2(path: Path, note: Note, elements: dict[str, str]) -> None:
 
 def write_brat(folder: Path, note: Note) -> None:
     """Write a note as brat's `NAME.txt` and `NAME.ann`."""
+    spans = [(re.sub(r"\s", "_", span.type), span.start, span.end) for span in note.spans or ()]
     lines = [
-        f"T{number}\t{span.type} {span.start} {span.end}\t{_flat(note.text[span.start : span.end])}\n"
-        for number, span in enumerate(note.spans or (), 1)
+        f"T{number}\t{phi} {start} {end}\t{_flat(note.text[start:end])}\n"
+        for number, (phi, start, end) in enumerate(spans, 1)
     ]
     write_text(folder / f"{note.name}.txt", note.text)
     write_text(folder / f"{note.name}.ann", "".join(lines))

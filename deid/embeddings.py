@@ -101,8 +101,18 @@ def train_embeddings(texts: Iterable[Sequence[str]], size: int, seed: int, epoch
     return Embeddings(model.wv.index_to_key, vectors.astype(np.float32), subwords.astype(np.float32))
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def read_embeddings(path: Path) -> Embeddings:
     """Read word2vec or GloVe text (first line or none) or fastText `.bin`; `UserError` names what is wrong."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
     if path.suffix == ".bin":
         try:
             keyed = load_facebook_vectors(str(path))
@@ -121,6 +131,8 @@ def read_embeddings(path: Path) -> Embeddings:
         parts = line.rstrip().split(" ")
         if len(parts) < 2 or (number == 1 and len(parts) == 2):
             continue  # an empty line, or word2vec's first: how many words, how many dimensions
+        if rows and len(parts) > len(rows[0]) + 1 and not _is_number(parts[-len(rows[0]) - 1]):
+            continue  # a "word" with spaces in it, as some GloVe files have, is no token of ours
         try:
             row = np.array(parts[1:], np.float16)
         except ValueError as error:

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,18 @@ import numpy as np
 from utils.errors import UserError
 
 FORMAT = 1  # raised whenever a model's or a representation file's layout changes
+
+
+_DAMAGED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    AttributeError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -66,7 +79,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nd
         found, version = meta["kind"], meta["format"]
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or 'not a file this tool wrote'}") from error
-    except (ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         raise UserError(f"{path}: not a {kind} file of this tool, or damaged") from error
     if found != kind:
         raise UserError(f"{path}: holds a {found}, not a {kind}")

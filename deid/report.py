@@ -23,6 +23,14 @@ def _text(rate: Rate) -> str:
     return f"{rate.value:.4f} ({rate.low:.4f} to {rate.high:.4f}; n = {rate.trials})"
 
 
+def _learned(result: Result) -> str:
+    """Say how long the attacker's network learned, where there is one."""
+    if result.learned is None:
+        return ""
+    best, most = result.learned
+    return f"{best} of {most} epochs" + (", not converged" if best == most else "")
+
+
 def rows(audit: Audit) -> list[dict[str, str | bool]]:
     """Return the audit's figures, one row each, ready to print."""
     made: list[dict[str, str | bool]] = []
@@ -33,9 +41,10 @@ def rows(audit: Audit) -> list[dict[str, str | bool]]:
             if figure in private.labels_alone:
                 guess = f"length alone {guess}; labels alone {private.labels_alone[figure]:.4f}"
             if private.name == "invert":
-                alone = audit.nothing.rates[figure]
-                guess = f"labels and casing alone {_text(alone)}; by type {_text(audit.guess)}"
-                leak = rate.low > max(alone.high, audit.guess.high)
+                more = f"the vectors add {audit.gain.value:+.4f} ({audit.gain.low:+.4f} to {audit.gain.high:+.4f})"
+                guess = f"labels and casing alone {_text(audit.nothing.rates[figure])}, {more}"
+                guess += f"; by type {_text(audit.guess)}"
+                leak = audit.gain.low > 0
             made.append(
                 {
                     "attack": private.name,
@@ -43,6 +52,7 @@ def rows(audit: Audit) -> list[dict[str, str | bool]]:
                     "private": _text(rate),
                     "raw": _text(raw.rates[figure]),
                     "chance": guess,
+                    "learned": _learned(private),
                     "leak": leak,
                 }
             )

@@ -106,10 +106,10 @@ class Losses:
         start, transitions = tf.convert_to_tensor(network.start), tf.convert_to_tensor(network.transitions)
         return -tf.reduce_mean(crf.log_likelihood(scores, batch.labels, batch.lengths, start, transitions))
 
-    def adversary(self, table: tf.Tensor, batch: Batch, reverse: float = 0.0) -> tf.Tensor:
+    def adversary(self, table: tf.Tensor, batch: Batch, reverse: float | None = None) -> tf.Tensor:
         """Return L_adv of the batch's pairs.
 
-        `table` [w, E] holds the embeddings; with `reverse`, gradients into the representation are reversed.
+        `table` [w, E] holds the embeddings; gradients into the representation are reversed, `reverse` times as large.
         """
         lengths = tf.gather(batch.lengths, batch.pairs)
         ids, altered = tf.gather(batch.ids, batch.pairs), tf.gather(batch.altered, batch.pairs)
@@ -118,7 +118,7 @@ class Losses:
         first = self.model.representation(tf.gather(table, tf.where(swapped, altered, ids)), lengths)
         embeddings = tf.gather(table, shown)
         second = self.model.representation(embeddings, lengths)
-        if reverse:
+        if reverse is not None:
             first, second = reverse_gradient(first, reverse), reverse_gradient(second, reverse)
         one, two = self.model.adversary(first, embeddings, second, lengths)
         return pair_loss(one, two, batch.same, batch.weight)
@@ -172,8 +172,8 @@ class Steps:
         update: tuple[keras.optimizers.Optimizer, list[keras.Variable]] | None,
         deid: bool = True,
         adversary: bool = True,
-        towards_chance: float = 0.0,
-        reverse: float = 0.0,
+        towards_chance: float | None = None,
+        reverse: float | None = None,
     ) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
         @tf.function(input_signature=_SIGNATURE)
         def step(table: tf.Tensor, *parts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -190,7 +190,7 @@ class Steps:
                 if adversary:
                     adversary_loss = self.losses.adversary(table, batch, reverse)
                 total = deid_loss + adversary_loss
-                if towards_chance:
+                if towards_chance is not None:
                     known = tf.reduce_max(batch.weight)  # no pairs, no pull
                     total = deid_loss + towards_chance * known * tf.abs(adversary_loss - LN2)
                 alive = tf.sequence_mask(batch.lengths, tf.shape(batch.ids)[1], tf.float32)
@@ -306,7 +306,7 @@ class _Run:
         self.path = checkpoint / "state.npz" if checkpoint else None
         digest = hashlib.sha256(json.dumps([asdict(model.settings), plan]).encode())
         for encoded in (training, validation):
-            digest.update(encoded.ids.tobytes() + encoded.labels.tobytes())
+            digest.update(encoded.ids.tobytes() + encoded.labels.tobytes() + encoded.vectors.tobytes())
         self.identity = digest.hexdigest()
 
     def train(self, phase: Phase) -> None:

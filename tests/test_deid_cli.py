@@ -18,7 +18,7 @@ from deid.embeddings import train_embeddings  # noqa: E402
 from deid.encoding import encode, label_set  # noqa: E402
 from deid.settings import Epochs, Settings  # noqa: E402
 from deid.tokens import sentences  # noqa: E402
-from deid.training import PATIENCE, train  # noqa: E402
+from deid.training import PATIENCE, Steps, make_batch, train  # noqa: E402
 from utils.errors import UserError  # noqa: E402
 
 TINY = ["--size", "5", "--width", "8", "--adversary-width", "4", "--embedding-size", "8", "--neighbors", "5"]
@@ -164,6 +164,44 @@ def test_a_stopped_training_goes_on_to_the_same_model(tmp_path: Path, procedure:
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("step", ["representation", "dann"])
+def test_with_lambda_0_the_adversary_does_not_reach_the_representation(step: str) -> None:
+    notes = made_up_notes(8)
+    model = tiny_model(notes, adversary_weight=0.0, information_weight=0.0)
+    steps = Steps(model)
+    deid = steps.losses.deid
+    steps.losses.deid = lambda *parts: 0.0 * deid(*parts)  # type: ignore[method-assign]
+    fit = encode(notes, model.embeddings, model.settings.labels, 5, np.random.default_rng(0))
+    before = [np.array(weight) for weight in model.representation.get_weights()]
+    batch = make_batch(fit, np.arange(8), np.random.default_rng(0))
+    _, adversary_loss = steps.run(step, tf.constant(fit.vectors), batch)
+    assert float(adversary_loss) > 0.1
+    for old, new in zip(before, model.representation.get_weights(), strict=True):
+        assert np.array_equal(old, new)
+
+
+def test_vectors_kept_of_other_notes_are_not_taken_over(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "m.npz.checkpoint" / "embeddings.npz"
+    cli._embeddings(None, made_up_notes(3, 9), 8, 0, secret)
+    arguments = ("--validation", folder / "dev", "-o", tmp_path / "m.npz", *TINY, "--epochs", 1, 0, 0, 0)
+    assert "other notes or settings" in fails(capsys, "train", "--train", folder / "train", *arguments)
+    assert not (tmp_path / "m.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--seed", -1), ("--adversary-weight", "nan"), ("--information-weight", -3), ("--size", 0)]
+)
+def test_settings_that_make_no_sense_are_refused(folder: Path, tmp_path: Path, option: str, value: object) -> None:
+    arguments = ("--train", folder / "train", "--validation", folder / "dev", "-o", tmp_path / "m.npz")
+    with pytest.raises(SystemExit) as exit_:
+        run("train", *arguments, option, value)
+    assert exit_.value.code == 2
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("eager")
 def test_training_stops_early_with_the_best_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     notes = made_up_notes(4)
     model = tiny_model(notes, representation="raw")
@@ -227,6 +265,8 @@ def test_an_attack_on_nothing_stays_at_chance_even_where_a_replaced_token_shows(
     assert found.rates["both"].value == pytest.approx(0.5, abs=0.15)
     bare = audit.Representation("raw", 8, 0, model.random)
     seen = audit.tell_apart(tf.function(bare), 8, fit, targets, 0, epochs=60, width=8, show=False)
+    assert seen.learned is not None
+    assert 1 <= seen.learned[0] <= seen.learned[1] == 60
     assert seen.rates["both"].value > 0.8, "what is shown openly is found"
 
 
@@ -258,6 +298,10 @@ def test_models_and_representations_are_checked(
     meta, arrays = files.read_archive(model, "model")
     label = ("label", "--in", folder / "dev", "-o", tmp_path / "o", "--model")
     assert "no such" in fails(capsys, *label, tmp_path / "none.npz").lower()
+    whole = bytearray(model.read_bytes())
+    whole[len(whole) // 2] ^= 0xFF
+    (tmp_path / "bad.npz").write_bytes(whole)
+    assert "bad.npz" in fails(capsys, *label, tmp_path / "bad.npz")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 not a zip")
     assert "bad.npz" in fails(capsys, *label, tmp_path / "bad.npz")
     files.write_archive(tmp_path / "old.npz", "model", {**meta, "format": 0}, arrays)

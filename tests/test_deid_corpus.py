@@ -45,6 +45,7 @@ def test_a_text_file_without_annotations_is_a_note_to_label(tmp_path: Path) -> N
     [
         ("a.xml", b"<deIdi2b2><TEXT>x</TEXT>", "broken XML"),
         ("a.xml", b"<x>no text</x>", "no TEXT"),
+        ("a.xml", XML.format("One <b>Ana</b> two", "").encode(), "elements within TEXT"),
         ("a.xml", XML.format("\xf1", "").encode("latin-1"), "not UTF-8"),
         ("a.xml", XML.format(" \n", "").encode(), "empty note"),
         ("a.xml", XML.format("Ana", '<NAME start="x" end="3" TYPE="P"/>').encode(), "whole-number"),
@@ -79,6 +80,42 @@ def test_tags_off_their_text_are_moved_and_overlaps_resolved(tmp_path: Path) -> 
     assert note.spans == (Span(3, 11, "P"),)
     assert (repairs.moved, repairs.dropped, repairs.overlapping) == (1, 2, 1)
     assert str(repairs).startswith("1 tags moved")
+
+
+REPETITIVE = "45 years 🏥\nroom 45 bed 45\n🏥 bed 45, 45 days\n" * 3
+
+
+@pytest.mark.parametrize("counted_as", ["windows line ends", "utf-16", "both"])
+def test_offsets_that_count_line_ends_or_emoji_twice_find_the_right_one_of_many(
+    tmp_path: Path, counted_as: str
+) -> None:
+    places = [match.start() for match in re.finditer("45", REPETITIVE)]
+
+    def offset(place: int) -> int:
+        before = REPETITIVE[:place]
+        more = before.count("\n") * (counted_as != "utf-16")
+        return place + more + before.count("🏥") * (counted_as != "windows line ends")
+
+    tags = "".join(f'<N start="{offset(p)}" end="{offset(p) + 2}" text="45" TYPE="AGE"/>' for p in places)
+    source = XML.format(REPETITIVE if counted_as == "utf-16" else REPETITIVE.replace("\n", "\r\n"), tags)
+    (tmp_path / "a.xml").write_bytes(source.encode())
+    repairs = Repairs()
+    (note,) = read_notes(tmp_path, True, repairs)
+    assert note.spans == tuple(Span(p, p + 2, "AGE") for p in places)
+    assert (repairs.moved, repairs.dropped) == (0, 0)
+    assert "a.xml" in str(repairs)
+
+
+def test_brat_offsets_that_leave_out_carriage_returns_find_the_right_one_of_many(tmp_path: Path) -> None:
+    text = REPETITIVE.replace("\n", "\r\n")
+    places = [match.start() for match in re.finditer("45", text)]
+    lines = [
+        f"T{i}\tAGE {p - text[:p].count(chr(13))} {p - text[:p].count(chr(13)) + 2}\t45\n" for i, p in enumerate(places)
+    ]
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    (tmp_path / "a.ann").write_text("".join(lines))
+    (note,) = read_notes(tmp_path, True)
+    assert note.spans == tuple(Span(p, p + 2, "AGE") for p in places)
 
 
 def test_tokens_of_several_scripts() -> None:
@@ -168,12 +205,36 @@ def test_pseudonyms_keep_form_and_say_nothing_of_the_old() -> None:
         assert new.text.endswith("No other complaints were reported .\n")
 
 
+def test_pseudonyms_never_keep_a_word_in_another_casing_or_with_its_letters() -> None:
+    pytest.importorskip("gensim")
+    from deid.embeddings import Embeddings
+    from deid.pseudonyms import neighbors, pseudonymize
+
+    vectors = np.eye(6, 4, dtype=np.float32)
+    few = Embeddings(["madrid", "Madrid", "MADRID", "in", "seen", "smith1975"], vectors, np.zeros((0, 4), np.float32))
+    found = neighbors(few, ["Madrid", "smith1975"], 5, np.random.default_rng(0))
+    assert found.shape == (2, 3)  # as many as there are for every word
+    assert {few.words[row] for row in found[0]} == {"in", "seen", "smith1975"}
+    note = Note("a", "SMITH1975 in Madrid", (Span(0, 9, "ID"), Span(13, 19, "CITY")))
+    for seed in range(20):
+        (new,) = pseudonymize([note], few, 5, np.random.default_rng(seed))
+        assert "SMITH" not in new.text
+        assert not new.text.upper().endswith("MADRID")
+    alone = Embeddings(["Ana", "ana", "12"], vectors[:3], np.zeros((0, 4), np.float32))
+    with pytest.raises(UserError, match="too few words"):
+        pseudonymize([Note("a", "Ana", (Span(0, 3, "NAME"),))], alone, 5, np.random.default_rng(0))
+
+
 def test_embeddings_with_rows_of_different_lengths_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("gensim")
     from deid.embeddings import read_embeddings
 
     (tmp_path / "v.txt").write_text("2 2\nana 1 0\nruiz 0 1\n")
     assert read_embeddings(tmp_path / "v.txt").words == ["ana", "ruiz"]
+    (tmp_path / "v.txt").write_text("ana 1 0\n. . . 0 1\nruiz 0 1\n")  # GloVe has "words" with spaces
+    assert read_embeddings(tmp_path / "v.txt").words == ["ana", "ruiz"]
+    with pytest.raises(UserError, match=r"none\.bin: no such file"):
+        read_embeddings(tmp_path / "none.bin")
     (tmp_path / "v.txt").write_text("ana 1 0\nruiz 0 1 2\n")
     with pytest.raises(UserError, match=r"v\.txt: line 2 has 3 numbers"):
         read_embeddings(tmp_path / "v.txt")
