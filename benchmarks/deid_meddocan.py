@@ -4,7 +4,8 @@
 
 DATA holds MEDDOCAN's `train/` and `dev/` (i2b2 XML). Models train on 450 notes of `train/`, the other 50 stop them
 early, `dev/` is only reported. Each finished piece is one JSON in WORK; a run goes on where the last one stopped, and
-puts what is there into docs/deid.md between its two marks, and the curves over N and size beside it.
+puts what is there into docs/deid.md between its two marks, and the curves over N and size beside it: of the "few"
+models, trained on 150 notes.
 
 `--audit` runs every attack, by an attacker who has half of the training notes. `--apart` runs only the fresh
 adversaries, by one who has the validation notes and half of `dev/`, against the other half; always on replacements
@@ -44,9 +45,10 @@ MARKS = "<!-- figures: benchmarks/deid_meddocan.py -->\n", "<!-- end of figures 
 VALIDATION = 50  # notes
 ATTACKER = 250  # of the training notes, the attacker's
 NEIGHBORS = 100
+FEW = 150  # notes that the models of the curves are trained on, to have many in the time of one
 CURVES = {
-    "N, neighbours a replacement is drawn from": {10: "lstm-n10", 100: "lstm", 500: "lstm-n500"},
-    "size of the representation": {50: "lstm", 100: "lstm-size100", 300: "lstm-size300"},
+    "N, neighbours a replacement is drawn from": {10: "few-n10", 100: "few", 500: "few-n500"},
+    "size of the representation": {50: "few", 100: "few-size100", 300: "few-size300"},
 }
 PIECES: dict[str, dict[str, Any]] = {
     "raw": {"representation": "raw"},
@@ -55,10 +57,11 @@ PIECES: dict[str, dict[str, Any]] = {
     "lstm-open": {"information_weight": 0.0},
     "dense": {"representation": "dense"},
     "dann": {"procedure": "dann"},
-    "lstm-n10": {"neighbors": 10},
-    "lstm-n500": {"neighbors": 500},
-    "lstm-size100": {"size": 100},
-    "lstm-size300": {"size": 300},
+    "few": {},
+    "few-n10": {"neighbors": 10},
+    "few-n500": {"neighbors": 500},
+    "few-size100": {"size": 100},
+    "few-size300": {"size": 300},
 }
 
 
@@ -90,9 +93,10 @@ def read_data(folder: Path, work: Path) -> Data:
 def train(name: str, data: Data, work: Path) -> None:
     """Train a piece's model and keep it and the seconds that took."""
     settings = replace(data.settings, **PIECES[name])
+    fit = data.fit[:FEW] if name.startswith("few") else data.fit
     checkpoint = work / f"{name}.checkpoint"
     start = time.perf_counter()
-    model = pipeline.train_model(settings, data.embeddings, data.fit, data.validation, Epochs(), checkpoint)
+    model = pipeline.train_model(settings, data.embeddings, fit, data.validation, Epochs(), checkpoint)
     seconds = time.perf_counter() - start
     storage.save_model(work / f"{name}.npz", model)
     told = {k: v for k, v in asdict(settings).items() if k not in ("labels", "elements")}
@@ -168,7 +172,7 @@ def figures(work: Path) -> str:
     found = {
         name: json.loads((work / f"{name}.json").read_text()) | json.loads((work / f"{name}.training.json").read_text())
         for name in PIECES
-        if (work / f"{name}.json").exists()
+        if (work / f"{name}.json").exists() and not name.startswith("few")
     }
     for name, piece in found.items():
         low, high = piece["interval"]
@@ -177,6 +181,22 @@ def figures(work: Path) -> str:
             f"{piece['recall']:.4f} | {piece['f1']['binary']:.4f} | {piece['seconds'] / 60:.0f} min | "
             f"{piece['notes a minute']:.0f} notes / min |"
         )
+    apart = {
+        name: json.loads((work / f"{name}.apart.json").read_text())
+        for name in PIECES
+        if (work / f"{name}.apart.json").exists()
+    }
+    if apart:
+        lines += [
+            "",
+            "| model | strict entity F1 (95 %) | fresh adversaries (95 %) | network trained |",
+            "|---|---|---|---|",
+        ]
+    for name, made in apart.items():
+        piece = json.loads((work / f"{name}.json").read_text())
+        scored = "{:.4f} ({:.4f} to {:.4f})".format(piece["f1"]["entities"], *piece["interval"])
+        told = "{:.4f} ({:.4f} to {:.4f})".format(*made["both"])
+        lines.append(f"| {name} | {scored} | {told} | {made['learned'][0]} of {made['learned'][1]} epochs |")
     for name in found:
         path = work / f"{name}.audit.json"
         if path.exists():
@@ -216,9 +236,6 @@ def draw_curves(work: Path) -> None:
                 axes.errorbar(
                     x, y, yerr=[y - low, high - y], fmt="o-", capsize=3, color="#2c6fbb", label="representation"
                 )
-            if row == 0 and (work / "raw.json").exists():
-                raw = json.loads((work / "raw.json").read_text())["f1"]["entities"]
-                axes.axhline(raw, color="#888888", linestyle="--", label="raw embeddings")
             if row == 1:
                 axes.axhline(0.5, color="#888888", linestyle=":", label="chance")
                 axes.set_xlabel(name)
@@ -228,7 +245,7 @@ def draw_curves(work: Path) -> None:
             axes.minorticks_off()
             if column == 0:
                 axes.set_ylabel(label)
-                axes.legend(loc="lower right" if row == 0 else "upper right")
+                axes.legend(loc="upper right")
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata={"Date": None})
     files.write_text(DOCUMENT.with_name("deid-curves.svg"), drawn.getvalue())
