@@ -81,10 +81,10 @@ def main() -> None:
     print(f"{len(original)} sequences of {DAYS} days; seed {options.seed}; training took {seconds / 60:.1f} min\n")
     print(f"| metric ({options.runs} runs) | generated | original | published |")
     print("|---|---|---|---|")
-    for name, model, published in (("authors' code", PUBLISHED_CODE, "0.102 ± 0.021"), ("stronger", STRONGER, "")):
+    for name, model, published in (("as published", PUBLISHED_CODE, "0.102 ± 0.021"), ("stronger", STRONGER, "")):
         scores = [discriminative_score(original, generated, run, model) for run in runs]
         print(f"| discriminative, {name} | {spread(scores)} | | {published} |", flush=True)
-    for name, model, published in (("authors' code", PUBLISHED_CODE, "0.038 ± 0.001 (original 0.036)"),):
+    for name, model, published in (("as published", PUBLISHED_CODE, "0.038 ± 0.001 (original 0.036)"),):
         scores = [[predictive_score(original, data, run, model) for run in runs] for data in (generated, original)]
         print(f"| predictive, {name} | {spread(scores[0])} | {spread(scores[1])} | {published} |")
     if options.figure:

@@ -1,7 +1,7 @@
 """Judging generated series by models trained afterwards: TimeGAN's discriminative and predictive score.
 
 Yoon, Jarrett and van der Schaar, "Time-series Generative Adversarial Networks", NeurIPS 2019. The paper describes both
-models as two recurrent layers; the authors' code, with which the published figures are reproduced, has one GRU layer
+models as two recurrent layers; the authors' code, which we rewrote and did not run, has one GRU layer
 of F // 2 units. `PUBLISHED_CODE` is that; `STRONGER` is a classifier that is harder to fool.
 All data are [N, T, F], complete and of one length, in [0, 1].
 """
