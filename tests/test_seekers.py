@@ -11,7 +11,7 @@ import seeker_binary_predictor
 import seeker_knn
 import seeker_matching
 import seeker_timeknn
-from seeker_matching import evenly_spaced, fits_inside, match_greedily, nearest_distances
+from seeker_matching import evenly_spaced, fits_inside, match_greedily, nearest_distances, squeeze
 
 TIME_POINTS = seeker_matching.Parameters(compare="time_points")
 
@@ -150,6 +150,24 @@ def test_a_hider_cannot_blind_a_seeker_with_one_huge_value_per_feature(rng, seek
     labels, scores = seek(seeker, generated, mask[members], data, mask)
     assert np.isfinite(scores).all()
     assert accuracy(labels, members) > 0.9
+
+
+def test_stays_are_matched_one_to_one_though_their_lengths_were_changed(rng):
+    data, mask, members = halves(rng)
+    generated, generated_mask = (np.repeat(array[members], 2, axis=1) for array in (data, mask))
+    data = np.pad(data, ((0, 0), (data.shape[1], 0), (0, 0)), constant_values=-1)
+    mask = np.pad(mask, ((0, 0), (mask.shape[1], 0), (0, 0)), constant_values=True)
+    by_stays = seeker_matching.Parameters(compare="stays")
+    labels, scores = seek(lambda given: seeker_matching.seeker(given, by_stays), generated, generated_mask, data, mask)
+    assert labels.sum() == len(members)
+    assert (scores > 0).sum() == len(members)  # one to one: the others have no partner
+    assert accuracy(labels, members) > 0.85
+
+
+def test_a_squeezed_stay_is_its_own_time_points_evenly_spaced():
+    values = np.arange(6.0)[None, :, None] + np.array([0, 10])[:, None, None]
+    real = np.array([[False, False, True, True, True, True], [False] * 5 + [True]])
+    assert squeeze(values, real, 2).tolist() == [[2, 4], [15, 15]]
 
 
 # ------------------------------------------------------------------------------------------------------ TimeKNN
