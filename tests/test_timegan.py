@@ -310,3 +310,40 @@ def test_the_stocks_benchmark_cuts_sequences_as_published(rng, monkeypatch):
     assert data.shape == (3662, 24, 6)
     assert data.min() == 0
     assert data.max() == pytest.approx(1)
+
+
+# ------------------------------------------------------------------------------------------------------- losses
+
+
+def test_losses_do_not_see_padding(rng):
+    x, y = rng.random((2, TIME_POINTS, FEATURES, 5)).astype(np.float32)
+    real = (np.arange(TIME_POINTS)[:, None, None] < np.array([1, 3, 8, 8, 5])).astype(np.float32)
+    elsewhere = np.where(real > 0, x, 99.0).astype(np.float32)
+    for loss in (model._reconstruction_loss, model._supervised_loss, model._moment_difference):
+        assert float(loss(x, y, real)) == pytest.approx(float(loss(elsewhere, y, real)), rel=1e-5), loss
+    assert float(model._cross_entropy(x[:, :1], 1.0, real)) == pytest.approx(
+        float(model._cross_entropy(elsewhere[:, :1], 1.0, real)), rel=1e-5
+    )
+
+
+def test_losses_of_series_of_one_length_are_the_published_ones(rng):
+    x, y = rng.random((2, TIME_POINTS, FEATURES, 30)).astype(np.float32)
+    real = np.ones((TIME_POINTS, 1, 30), np.float32)
+    assert float(model._reconstruction_loss(x, y, real)) == pytest.approx(np.mean((x - y) ** 2), rel=1e-4)
+    assert float(model._supervised_loss(x, y, real)) == pytest.approx(np.mean((x[1:] - y[:-1]) ** 2), rel=1e-4)
+    spread = [np.sqrt(z.var(axis=2) + 1e-6) for z in (x, y)]
+    moments = np.mean(np.abs(x.mean(axis=2) - y.mean(axis=2))) + np.mean(np.abs(spread[0] - spread[1]))
+    assert float(model._moment_difference(x, y, real)) == pytest.approx(moments, rel=1e-4)
+
+
+@pytest.mark.parametrize(("threshold", "learns"), [(0.0, True), (100.0, False)])
+def test_the_discriminator_rests_while_its_loss_is_below_the_threshold(rng, threshold, learns):
+    parameters = dataclasses.replace(TINY, discriminator_threshold=threshold)
+    networks = model._networks(parameters, FEATURES)
+    state = model._Networks(*(model.Adam.begin(network.first_weights(rng)) for network in networks))
+    x, noise = rng.random((2, TIME_POINTS, FEATURES, 16)).astype(np.float32)
+    batch = model._Batch(x, noise, np.ones((TIME_POINTS, 1, 16), np.float32))
+    step = model.tf.function(model._discriminator_step, autograph=False)
+    new, _ = step(parameters, networks, state, batch, 1e-3)
+    assert learns != np.array_equal(new.discriminator.weights, state.discriminator.weights)
+    assert np.array_equal(new.generator.weights, state.generator.weights)
