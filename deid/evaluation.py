@@ -13,6 +13,7 @@ from deid.corpus import Note, as_xml_holds_it
 from deid.tokens import encode_labels, tokenize
 from utils.errors import UserError
 
+LEAST_NOTES = 5  # with which notes drawn anew say how far F1 may be off
 DRAWS = 1000  # bootstrap samples of notes
 Z = 1.959964  # two-sided 95 %
 
@@ -117,7 +118,12 @@ def evaluate(gold: Sequence[Note], predicted: Sequence[Note], seed: int = 0) -> 
 
 
 def bootstrap_f1(counts: np.ndarray, random: np.random.Generator) -> tuple[float, float]:
-    """Return a 95 % interval of F1 from [notes, 3] (correct, found, there), notes drawn with replacement."""
+    """Return a 95 % interval of F1 from [notes, 3] (correct, found, there), notes drawn with replacement.
+
+    From 0 to 1 where there are fewer than `LEAST_NOTES`: they would all be much alike by chance.
+    """
+    if len(counts) < LEAST_NOTES:
+        return 0.0, 1.0
     drawn = counts[random.integers(len(counts), size=(DRAWS, len(counts)))].sum(1)
     f1 = 2 * drawn[:, 0] / np.maximum(drawn[:, 1] + drawn[:, 2], 1)
     return float(np.quantile(f1, 0.025)), float(np.quantile(f1, 0.975))

@@ -181,6 +181,14 @@ def test_evaluation_refuses_other_notes() -> None:
         evaluation.evaluate([note], [replace(note, text=note.text + "x")])
 
 
+def test_few_notes_say_nothing_of_how_far_f1_may_be_off() -> None:
+    notes = made_up_notes(8)
+    assert evaluation.evaluate(notes[:2], notes[:2]).entity_interval == (0.0, 1.0)
+    partly = [replace(notes[0], spans=()), *notes[1:]]
+    low, high = evaluation.evaluate(notes, partly).entity_interval
+    assert 0.0 < low < high <= 1.0
+
+
 def test_wilson_interval_by_hand() -> None:
     low, high = evaluation.wilson(0, 10)
     assert low == 0.0
