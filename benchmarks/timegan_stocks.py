@@ -5,8 +5,7 @@
 
 DATA is a CSV of daily prices: Open, High, Low, Close, Adj_Close, Volume. As published: scaled to [0, 1], cut into
 sequences of 24 days at every day, shuffled; GRU, 24 units, 3 layers. Published: discriminative score 0.102 +- 0.021,
-predictive 0.038 +- 0.001, predictive when trained on the original 0.036. The settings were chosen with other seeds than
-the default.
+predictive 0.038 +- 0.001, predictive when trained on the original 0.036. The settings were chosen with seed 0.
 """
 
 import argparse
@@ -64,7 +63,7 @@ def main() -> None:
     """Train, generate and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=10, help="of each metric")
     parser.add_argument("--parameters", default="stocks", help="name=value,... of hider_timegan.py")
     parser.add_argument("--figure", type=Path)
