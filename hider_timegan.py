@@ -25,8 +25,8 @@ class Parameters(model.Parameters):
     missing: bool = True  # whether generated values go missing as the data's do; else all are there
 
 
-# For Google stocks, of which the paper tells 0.102 and 0.038 (table 2). Sizes are the authors' notebook's; more iterations
-# than its 10,000 a phase and the decay are ours: at a constant rate the moments of what is generated swing to the end
+# For Google stocks, of which the paper tells 0.102 and 0.038 (table 2). Sizes are the authors' notebook's, decay and
+# more iterations than its 10,000 a phase ours: at a constant rate the moments of what is generated swing to the end
 # (docs/timegan.md).
 STOCKS = Parameters(
     hidden=24,
