@@ -5,7 +5,7 @@
 DATA holds MEDDOCAN's `train/` and `dev/` (i2b2 XML). Models train on 450 notes of `train/`, the other 50 stop them
 early, `dev/` is only reported. Each finished piece is one JSON in WORK; a run goes on where the last one stopped, and
 puts what is there into docs/deid.md between its two marks, and the curves over N and size beside it: of the "few"
-models, trained on 150 notes.
+models, trained on 75 notes.
 
 `--audit` runs every attack, by an attacker who has half of the training notes. `--apart` runs only the fresh
 adversaries, by one who has the validation notes and half of `dev/`, against the other half; always on replacements
@@ -45,7 +45,7 @@ MARKS = "<!-- figures: benchmarks/deid_meddocan.py -->\n", "<!-- end of figures 
 VALIDATION = 50  # notes
 ATTACKER = 250  # of the training notes, the attacker's
 NEIGHBORS = 100
-FEW = 150  # notes that the models of the curves are trained on, to have many in the time of one
+FEW = 75  # notes that the models of the curves are trained on, to have many in the time of one
 CURVES = {
     "N, neighbours a replacement is drawn from": {10: "few-n10", 100: "few", 500: "few-n500"},
     "size of the representation": {50: "few", 100: "few-size100", 300: "few-size300"},
