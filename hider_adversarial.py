@@ -6,7 +6,8 @@ record gets a noise layer delta that descends until the CNN sees a distant targe
 
 What the default changes, and what that buys. Re-identification by matching and TimeKNN on 1,000 members of 2,000 stays
 of PhysioNet 2012 (the half the default was chosen on), by benchmarks/adversarial_changes.py (the first two rows and the
-default in an earlier run, when a cluster's delta reached fewer of its values); all seekers, and stays it was not chosen on: docs/table1.md.
+default in an earlier run, when a cluster's delta reached fewer of its values); all seekers, and stays it was not chosen
+on: docs/table1.md.
 
 - As published (16 filters instead of 64): 1.00 and 0.95. 200 steps of 1e-4 leave each record nearest to its patient.
 - Each record its own delta: 1.00 and 0.97.
