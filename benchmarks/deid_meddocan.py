@@ -243,9 +243,11 @@ def draw_curves(work: Path) -> None:
             axes.set_xscale("log")
             axes.set_xticks(list(pieces), [str(value) for value in pieces])
             axes.minorticks_off()
+            axes.set_xlim(min(pieces) / 1.5, max(pieces) * 1.5)
             if column == 0:
                 axes.set_ylabel(label)
-                axes.legend(loc="upper right")
+                if row == 1:
+                    axes.legend(loc="upper right")
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata={"Date": None})
     files.write_text(DOCUMENT.with_name("deid-curves.svg"), drawn.getvalue())
