@@ -121,9 +121,8 @@ def _towards_members(
     candidates = rng.integers(len(data), size=(len(representatives), parameters.candidates))
     farthest = _farthest(embedded[representatives], embedded[candidates])
     targets = candidates[np.arange(len(representatives)), farthest]
-    members = np.argsort(
-        cluster, kind="stable"
-    )  # a cluster shares one delta: it reaches wherever one of them has a value
+    # A cluster shares one delta: it reaches wherever one of its records has a value.
+    members = np.argsort(cluster, kind="stable")
     reach = np.logical_or.reduceat(present[members], np.searchsorted(cluster[members], np.arange(len(representatives))))
     delta = np.empty((len(representatives), *records.shape[1:]), dtype=np.float32)
     for batch in _batches(len(representatives)):

@@ -192,18 +192,15 @@ def audit(args: argparse.Namespace) -> None:
     print(f"Wrote {out}")
 
 
-def _count(text: str) -> int:
+def _count(text: str, least: int = 1) -> int:
     value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
+    if value < least:
+        raise argparse.ArgumentTypeError(f"must be {least} or more")
     return value
 
 
-def _count_or_none(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return value
+def _epochs(text: str) -> int:
+    return _count(text, 0)
 
 
 def _seed(text: str) -> int:
@@ -254,7 +251,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--embedding-size", type=_count, default=300, help="of vectors trained on the notes (default 300)")
     sub.add_argument(
         "--epochs",
-        type=_count_or_none,
+        type=_epochs,
         nargs=4,
         default=astuple(Epochs()),
         metavar=("STABLE", "ADVERSARY", "JOINT", "SETTLE"),

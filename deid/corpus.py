@@ -174,10 +174,12 @@ def _locate_all(
     best, most = [span for span, _ in marked], -1
     for counting in _countings(text, line_ends_were_two):
         spans = [span if counting is None else _recount(span, counting) for span, _ in marked]
-        if fitting(spans) > most:
-            best, most = spans, fitting(spans)
+        fit = fitting(spans)
+        if fit > most:
+            best, most = spans, fit
     repairs.recounted += sum(span != old for span, (old, _) in zip(best, marked, strict=True))
-    located = [_locate(text, span, told, repairs) for span, (_, told) in zip(best, marked, strict=True)]
+    window = NEARBY + text.count("\n") * line_ends_were_two  # line ends of both kinds in one file fit no counting
+    located = [_locate(text, span, told, window, repairs) for span, (_, told) in zip(best, marked, strict=True)]
     return [span for span in located if span is not None]
 
 
@@ -205,13 +207,13 @@ def _countings(text: str, line_ends_were_two: bool) -> list[np.ndarray | None]:
     return [None, *[ends + more for more in wide for ends in line_ends][1:]]
 
 
-def _locate(text: str, span: Span, marked: str | None, repairs: Repairs) -> Span | None:
-    """Return the span where its text is: at its offsets, else at the nearest place within `NEARBY` characters."""
+def _locate(text: str, span: Span, marked: str | None, window: int, repairs: Repairs) -> Span | None:
+    """Return the span where its text is: at its offsets, else at the nearest place within `window` characters."""
     inside = 0 <= span.start < span.end <= len(text)
     if inside and (not marked or _flat(text[span.start : span.end]) == _flat(marked)):
         return span
     if marked:
-        low, high = max(0, span.start - NEARBY), max(0, span.end + NEARBY)
+        low, high = max(0, span.start - window), max(0, span.end + window)
         near, sought = _flat(text[low:high]), _flat(marked)
         places = [low + match.start() for match in re.finditer(f"(?={re.escape(sought)})", near)]
         if places:

@@ -17,9 +17,8 @@ from utils.data_preprocess import PADDING_FILL, get_medians, impute, start_times
 
 _LEVELS = np.concatenate([[0.0], ndtr(np.linspace(-3.5, 3.5, 141)), [1.0]])
 _GROUPS = 8  # groups of patients whose quantiles are averaged
-_FEW_VALUES = (
-    20  # a feature with no more distinct values than this (a score, a yes or no) keeps to those all groups have
-)
+# A feature with no more distinct values than this (a score, a yes or no) keeps to those that all groups have.
+_FEW_VALUES = 20
 
 
 @dataclass(frozen=True)
