@@ -4,4 +4,4 @@ set -euo pipefail
 home=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=$home/.venv/bin/python
 [ -x "$python" ] || python=python3
-PYTHONPATH=$home exec "${PYTHON:-$python}" -m scoring.packing hider "$@"
+PYTHONPATH=$home exec "${PYTHON:-$python}" -m scoring.submissions.packing hider "$@"

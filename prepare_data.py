@@ -37,7 +37,7 @@ def main() -> int:
     cli.quiet_libraries()
 
     def command() -> None:
-        from scoring import longitudinal, physionet, simulate
+        from scoring.data import longitudinal, physionet, simulate
 
         if arguments.source == "physionet2012":
             tables = physionet.tables(arguments.paths)

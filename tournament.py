@@ -63,7 +63,7 @@ def main() -> int:
     cli.quiet_libraries()
 
     def command() -> None:
-        from scoring.run_tournament import run
+        from scoring.tournament.run import run
 
         run(**arguments)
 

@@ -27,7 +27,7 @@ from table1 import half_of  # noqa: E402
 import hider_adversarial as method  # noqa: E402
 import seeker_matching  # noqa: E402
 import seeker_timeknn  # noqa: E402
-from scoring.data import load  # noqa: E402
+from scoring.data.datasets import load  # noqa: E402
 from utils.data_utils import data_division  # noqa: E402
 
 DEFAULT = method.Parameters()

@@ -24,7 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np  # noqa: E402
 
-from scoring.simulate import simulate  # noqa: E402
+from scoring.data.simulate import simulate  # noqa: E402
 from utils.data_preprocess import load_and_reshape, preprocess_data, preprocess_imputed  # noqa: E402
 from utils.distances import nearest_neighbours  # noqa: E402
 

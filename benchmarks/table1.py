@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from scoring.files import atomic_path, write_text  # noqa: E402
 from scoring.statistics import wilson_interval  # noqa: E402
-from scoring.utility import geometric_mean, rmse_rows  # noqa: E402
+from scoring.utility.challenge import geometric_mean, rmse_rows  # noqa: E402
 
 # Name in the table, module, setting; in the published table's order, then those that are not in it.
 HIDERS = (
@@ -85,7 +85,7 @@ def half_of(data: Path, half: int, output: Path) -> Path:
     """Write the stays of one half, drawn at random, as a CSV. Half 1 is the one our defaults were chosen on."""
     import polars
 
-    from scoring import physionet
+    from scoring.data import physionet
 
     frame = physionet.read([data]) if physionet.is_physionet(data) else polars.read_csv(data)
     stays = frame["admissionid"].unique(maintain_order=True)

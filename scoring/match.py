@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from scoring import data as data_sets
-from scoring.comparison import compare
-from scoring.players import Player, check_generated, check_labels, check_player, find_player, play
-from scoring.report import distance_figures, verdict, write_report
+from scoring.data import datasets as data_sets
+from scoring.report.comparison import compare
+from scoring.report.match_page import distance_figures, verdict, write_report
 from scoring.statistics import reidentification
+from scoring.submissions.players import Player, check_generated, check_labels, check_player, find_player, play
 from utils.data_preprocess import preprocess_imputed
 from utils.data_utils import data_division
 from utils.errors import UserError
@@ -176,7 +176,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
 
 
 def _tested_features(settings: MatchSettings, names: Sequence[str]) -> list[int]:
-    from scoring.utility import draw_features
+    from scoring.utility.challenge import draw_features
 
     count = len(names)
     if settings.features is None:
@@ -277,7 +277,7 @@ def _utility(
     generated_mask: np.ndarray | None,
     features: list[int],
 ) -> dict[str, Any]:
-    from scoring.utility import check_utility
+    from scoring.utility.challenge import check_utility
 
     return check_utility(
         preprocess_imputed(stays.data[train], stays.padding_mask[train]),

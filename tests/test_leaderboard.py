@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from scoring.leaderboard import leaderboard, write_leaderboard
-from scoring.tournament import Done, Entrant, Results
+from scoring.report.leaderboard import leaderboard, write_leaderboard
+from scoring.tournament.engine import Done, Entrant, Results
 
 STAYS = 200
 SETTINGS = {"data": "stays.csv", "stays": STAYS, "members": STAYS // 2, "chance": 0.5, "seed": 1}

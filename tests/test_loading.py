@@ -123,7 +123,7 @@ def test_load_data_reads_again_what_was_read_otherwise_or_has_changed(tmp_path):
 
 @pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="real data (../shared/data) is not on this machine")
 def test_set_a_loads_and_preprocesses_as_the_2020_kit_did():
-    from scoring import physionet
+    from scoring.data import physionet
     from utils.data_preprocess import preprocess_data, reshape_longitudinal
 
     data, mask = reshape_longitudinal(physionet.read([SHARED_DATA / "physionet2012-set-a.tar.gz"]), 100)

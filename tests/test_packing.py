@@ -7,9 +7,9 @@ import zipfile
 import pytest
 from conftest import ROOT
 
-from scoring import packing, submission
-from scoring.players import Player
-from scoring.submission import take_in
+from scoring.submissions import packing, submission
+from scoring.submissions.players import Player
+from scoring.submissions.submission import take_in
 from utils.errors import UserError
 
 
@@ -96,7 +96,7 @@ def test_an_image_must_be_an_image_reference(tmp_path):
 def test_without_a_name_or_a_hider_py_the_script_says_what_to_do(tmp_path):
     if (ROOT / "seeker.py").exists():
         pytest.skip("this checkout has a seeker.py of its own")
-    command = [sys.executable, "-m", "scoring.packing", "seeker"]
+    command = [sys.executable, "-m", "scoring.submissions.packing", "seeker"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("error: there is no seeker.py")

@@ -14,7 +14,7 @@ import pytest
 from conftest import SHARED_DATA
 
 import prepare_data
-from scoring import longitudinal, physionet
+from scoring.data import longitudinal, physionet
 from utils.data_preprocess import load_and_reshape, read_longitudinal_csv, reshape_longitudinal
 from utils.errors import UserError
 
@@ -364,7 +364,7 @@ def test_bad_arguments_exit_2_with_a_line_and_leave_an_existing_file_as_it_was(t
 def test_an_existing_file_is_replaced_only_when_the_new_one_is_whole(tmp_path, prepare, monkeypatch):
     output = tmp_path / "o.csv"
     output.write_text("as it was")
-    from scoring import simulate
+    from scoring.data import simulate
 
     whole = simulate.tables(600, 3, 0)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scoring.projections import feature_means, project
+from scoring.report.projections import feature_means, project
 
 
 @pytest.mark.parametrize("shift", [0, 5])

@@ -8,8 +8,10 @@ import re
 import numpy as np
 import pytest
 
-from scoring import plots, report, statistics
-from scoring.projections import Projection
+from scoring import statistics
+from scoring.report import match_page as report
+from scoring.report import plots
+from scoring.report.projections import Projection
 
 VOID = {"meta", "br", "path", "use", "rect", "link", "img", "i"}
 

@@ -7,7 +7,7 @@ import polars
 import pytest
 from conftest import ROOT
 
-from scoring import longitudinal, simulate
+from scoring.data import longitudinal, simulate
 from utils.data_preprocess import load_and_reshape
 from utils.errors import UserError
 

@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from scoring import submission
-from scoring.submission import digest, take_in
+from scoring.submissions import submission
+from scoring.submissions.submission import digest, take_in
 from utils.errors import UserError
 
 HIDER = "def hider(input_dict):\n    return input_dict['data']\n"

@@ -281,7 +281,7 @@ def test_no_stays_missingness_is_copied(rng):
 
 
 def test_the_discriminative_score_is_low_for_like_data_and_high_for_unlike(rng):
-    from scoring.posthoc import PosthocModel, discriminative_score
+    from scoring.utility.posthoc import PosthocModel, discriminative_score
 
     short = PosthocModel(discriminative_steps=200, width=2.0)
     one, two = rng.random((300, 6, 3)), rng.random((300, 6, 3))
@@ -290,7 +290,7 @@ def test_the_discriminative_score_is_low_for_like_data_and_high_for_unlike(rng):
 
 
 def test_the_predictive_score_is_low_where_the_last_feature_can_be_foretold(rng):
-    from scoring.posthoc import PosthocModel, predictive_score
+    from scoring.utility.posthoc import PosthocModel, predictive_score
 
     short = PosthocModel(predictive_steps=600, width=2.0)
     driver = rng.random((300, 7))

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, write_csv
 from tournament_cases import PLAYERS, QUICK, write, write_all, write_folder, write_zip
 
-from scoring import tournament as engine
+from scoring.tournament import engine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process sandbox needs Linux")
 

@@ -19,7 +19,7 @@ from scoring.sandbox.exchange import Exchange, private_exchange, remove_leftover
 from scoring.sandbox.interface import DEFAULT_IMAGE, DEFAULT_LIMITS, Limits, Outcome
 from scoring.sandbox.leftovers import is_dead, this_process
 from scoring.sandbox.process import clean_environment
-from scoring.submission import Role
+from scoring.submissions.submission import Role
 from utils.errors import UserError
 
 LABEL = "hide-and-seek.owner"

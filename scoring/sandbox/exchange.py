@@ -18,11 +18,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from scoring.players import check_generated, check_labels
 from scoring.sandbox.interface import Outcome, Status
 from scoring.sandbox.leftovers import is_dead, this_process
 from scoring.sandbox.runner import EXCEPTION, FORM, FULL, MAX_CHAIN, MAX_FRAMES, MEMORY
-from scoring.submission import Role, check_directory_size
+from scoring.submissions.players import check_generated, check_labels
+from scoring.submissions.submission import Role, check_directory_size
 from utils.errors import UserError
 
 RUNNER = Path(__file__).with_name("runner.py")

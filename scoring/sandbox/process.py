@@ -18,7 +18,7 @@ import numpy as np
 from scoring.sandbox import guard
 from scoring.sandbox.exchange import Exchange, private_exchange, remove_leftovers
 from scoring.sandbox.interface import DEFAULT_LIMITS, Limits, Outcome, Status
-from scoring.submission import Role
+from scoring.submissions.submission import Role
 from utils.errors import UserError
 
 GUARD = Path(guard.__file__)

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from scoring import files, plots, statistics
-from scoring.projections import Projection
+from scoring import files, statistics
+from scoring.report import plots
+from scoring.report.projections import Projection
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]

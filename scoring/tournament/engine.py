@@ -22,17 +22,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from scoring import data as data_sets
 from scoring import match
-from scoring.comparison import compare
+from scoring.data import datasets as data_sets
 from scoring.files import write_text
-from scoring.players import known_players
-from scoring.report import distance_figures, verdict, write_report
+from scoring.report.comparison import compare
+from scoring.report.match_page import distance_figures, verdict, write_report
 from scoring.sandbox import Limits, ProcessSandbox, Sandbox, choose_sandbox
 from scoring.statistics import reidentification
 from scoring.store import Piece, Store, digest_arrays, key
-from scoring.submission import HOME, Role, digest, take_in
-from scoring.utility import constant_scores, draw_features, judge
+from scoring.submissions.players import known_players
+from scoring.submissions.submission import HOME, Role, digest, take_in
+from scoring.utility.challenge import constant_scores, draw_features, judge
 from utils.data_preprocess import preprocess_imputed
 from utils.data_utils import data_division
 from utils.errors import UserError
@@ -606,7 +606,7 @@ def _result(future: Future[Done]) -> Done:
 
 def judge_pieces(context: Context, original: Piece, generated: Piece, names: Sequence[str]) -> dict[str, Any]:
     """Judge a hider's utility by the means of its scores over the seeds."""
-    from scoring.utility import ConstantScores, mean_scores
+    from scoring.utility.challenge import ConstantScores, mean_scores
     from utils.metric_utils import UtilityScores
 
     before, after = (

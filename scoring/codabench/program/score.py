@@ -17,7 +17,7 @@ from scoring import cli
 def main() -> int:
     """Score one submission."""
     cli.quiet_libraries()
-    from scoring.codabench import score
+    from scoring.codabench.bundle import score
 
     inputs, output = Path(sys.argv[1]), Path(sys.argv[2])
     scores = score(inputs / "ref", inputs / "res")

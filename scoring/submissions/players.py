@@ -168,7 +168,7 @@ def play(
 
 def _play_sandboxed(player: Player, input_dict: dict[str, Any], parameters: str | None) -> tuple[Any, dict[str, Any]]:
     from scoring.sandbox import ProcessSandbox
-    from scoring.submission import take_in
+    from scoring.submissions.submission import take_in
 
     sandbox = ProcessSandbox()
     print(f"notice: {sandbox.notice}")

@@ -12,8 +12,8 @@ import numpy as np
 
 from scoring.files import write_text
 from scoring.statistics import wilson_interval
-from scoring.submission import Role
-from scoring.tournament import Done, Entrant, Results
+from scoring.submissions.submission import Role
+from scoring.tournament.engine import Done, Entrant, Results
 
 NO_HIDER_SCORE, NO_SEEKER_SCORE = 9.99, -9.99  # the contract's, where none could be computed
 _Z = 1.96

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from scoring.projections import Projection
+from scoring.report.projections import Projection
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -18,15 +18,15 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from scoring import data as data_sets
-from scoring import plots
+from scoring.data import datasets as data_sets
 from scoring.files import atomic_path
-from scoring.packing import LEFT_OUT
+from scoring.report import plots
 from scoring.sandbox import Outcome, ProcessSandbox
 from scoring.sandbox.exchange import RUNNER, read_outputs
 from scoring.statistics import auroc
-from scoring.submission import HOME, Role, package_files
-from scoring.tournament import Context, Entrant, Settings, Stays, hidden_data, hide, prepare
+from scoring.submissions.packing import LEFT_OUT
+from scoring.submissions.submission import HOME, Role, package_files
+from scoring.tournament.engine import Context, Entrant, Settings, Stays, hidden_data, hide, prepare
 from utils.errors import UserError
 
 IMAGE = "codalab/codalab-legacy:py312"
@@ -147,7 +147,7 @@ def _utility(
     padding: np.ndarray | None,
 ) -> float:
     """Share of the utility checks passed; -1 where they cannot be run."""
-    from scoring.utility import check_utility
+    from scoring.utility.challenge import check_utility
     from utils.data_preprocess import preprocess_imputed
     from utils.misc import tf115_found
 
@@ -196,9 +196,9 @@ def _programs(folder: Path) -> None:
     ingestion, scoring = folder / "ingestion_program", folder / "scoring_program"
     ingestion.mkdir()
     scoring.mkdir()
-    shutil.copyfile(here / "codabench_program" / "ingestion.py", ingestion / "ingestion.py")
+    shutil.copyfile(here / "program" / "ingestion.py", ingestion / "ingestion.py")
     shutil.copyfile(RUNNER, ingestion / "runner.py")
-    shutil.copyfile(here / "codabench_program" / "score.py", scoring / "score.py")
+    shutil.copyfile(here / "program" / "score.py", scoring / "score.py")
     clutter = shutil.ignore_patterns("__pycache__", ".*")
     for package in ("scoring", "utils"):
         shutil.copytree(HOME / package, scoring / package, ignore=clutter)
@@ -261,7 +261,7 @@ def _write_reference(folder: Path, role: Role, context: Context, stays: Stays, o
 
 def _pages(folder: Path, settings: Settings, data_set: data_sets.DataSet, image: str) -> None:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates" / "codabench"),
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=False,  # noqa: S701 (YAML and Markdown; texts of ours, and JSON-quoted)
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from scoring import cli
+from scoring.data.simulate import simulate
 from scoring.files import atomic_path
-from scoring.players import Player, find_player
 from scoring.sandbox import Limits, Outcome, ProcessSandbox
 from scoring.sandbox.interface import DEFAULT_IMAGE
-from scoring.simulate import simulate
-from scoring.submission import HOME, Role, Submission, check_image, package_files, take_in
+from scoring.submissions.players import Player, find_player
+from scoring.submissions.submission import HOME, Role, Submission, check_image, package_files, take_in
 from utils.data_preprocess import reshape_longitudinal
 from utils.data_utils import data_division
 from utils.errors import UserError

@@ -5,10 +5,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from scoring.leaderboard import write_leaderboard
+from scoring.report.leaderboard import write_leaderboard
 from scoring.sandbox import Limits
 from scoring.sandbox.interface import GIB
-from scoring.tournament import Settings, play_tournament
+from scoring.tournament.engine import Settings, play_tournament
 from utils.errors import UserError
 
 
@@ -48,7 +48,7 @@ def run(
     if workers < 1:
         raise UserError(f"--workers must be at least 1, not {workers}")
     if codabench is not None:
-        from scoring.codabench import IMAGE, write_bundle
+        from scoring.codabench.bundle import IMAGE, write_bundle
 
         bundle = codabench if codabench.suffix == ".zip" else codabench / "hide-and-seek.zip"
         write_bundle(chosen, submissions or ["addnoise", "knn", "matching"], bundle, image or IMAGE)

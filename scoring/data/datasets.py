@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars
 
-from scoring import physionet
+from scoring.data import physionet
 from utils.data_preprocess import read_longitudinal_csv, reshape_longitudinal
 from utils.errors import UserError
 

@@ -18,7 +18,7 @@ from typing import IO, Literal
 from utils.errors import UserError
 
 Role = Literal["hider", "seeker"]
-HOME = Path(__file__).resolve().parents[1]
+HOME = Path(__file__).resolve().parents[2]
 SHARED = ("utils", "examples")  # what a single .py file may import
 LEFT_OUT = {"__pycache__", "__MACOSX", ".git", ".DS_Store"}  # caches and clutter: never code that should run
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from scoring.projections import feature_means, project
-from scoring.report import ReportArrays
+from scoring.report.match_page import ReportArrays
+from scoring.report.projections import feature_means, project
 from utils.data_preprocess import FeatureStatistics, preprocess_imputed
 from utils.distances import nearest_neighbours
 

@@ -1,0 +1,1 @@
+"""The tournament as a Codabench competition."""

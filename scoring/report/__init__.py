@@ -1,0 +1,1 @@
+"""The pages: the report of a match, the leaderboard, and their plots."""

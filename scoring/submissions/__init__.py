@@ -1,0 +1,1 @@
+"""Submissions: find one, unpack it, check it, pack it, call it."""

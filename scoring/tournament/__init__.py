@@ -1,0 +1,1 @@
+"""Every hider against every seeker."""
