@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from scoring.strangers import Failed, Reason
 from utils.errors import UserError
 from utils.misc import fix_all_random_seeds
 from utils.parameters import parse_parameters
@@ -19,6 +20,7 @@ from utils.solutions import RESCORE, parse_hider_output
 
 Role = Literal["hider", "seeker"]
 DEFAULTS: dict[Role, str] = {"hider": "addnoise", "seeker": "knn"}
+LARGEST = 1e30  # of generated values: their squares and sums stay finite, and they fit into float32
 
 
 @dataclass(frozen=True)
@@ -223,28 +225,33 @@ def check_generated(
     if isinstance(output, str):
         if output in RESCORE:
             return None
-        raise UserError(f"{player} returned the text {output[:40]!r}; the only text allowed is 'rescore'")
+        raise Failed(Reason.TEXT, f"{player} returned the text {output[:40]!a}; the only text allowed is 'rescore'")
     try:
         generated, mask, eval_seeds = parse_hider_output(output)
     except RuntimeError as error:
-        raise UserError(f"{player}: {error}") from error
+        raise Failed(Reason.FORM, f"{player}: {error}") from error
     generated = _numbers(player, "generated data", generated)
     if generated.shape != shape:
-        raise UserError(f"{player} returned generated data of shape {generated.shape}, expected {shape}")
-    if np.isinf(generated).any():
-        raise UserError(f"{player} returned generated data with {int(np.isinf(generated).sum())} infinite cells")
+        raise Failed(Reason.SHAPE, f"{player} returned generated data of shape {generated.shape}, expected {shape}")
     if np.isnan(generated).all():
-        raise UserError(f"{player} returned generated data in which every cell is NaN")
+        raise Failed(Reason.ALL_NAN, f"{player} returned generated data in which every cell is NaN")
+    # fmax and fmin pass NaN over and need no copy of the data.
+    largest = max(np.fmax.reduce(generated, axis=None), -np.fmin.reduce(generated, axis=None))
+    if np.isinf(largest):
+        count = int(np.isinf(generated).sum())
+        raise Failed(Reason.INFINITE, f"{player} returned generated data with {count} infinite cells")
+    if largest > LARGEST:
+        raise Failed(Reason.TOO_LARGE, f"{player} returned generated data beyond {LARGEST:g}: {largest:g}")
     if mask is not None:
         if mask.shape != shape:
-            raise UserError(f"{player} returned a padding mask of shape {mask.shape}, expected {shape}")
+            raise Failed(Reason.SHAPE, f"{player} returned a padding mask of shape {mask.shape}, expected {shape}")
         if not (mask.dtype == bool or np.isin(mask, (0, 1)).all()):
-            raise UserError(f"{player} returned a padding mask that holds more than True and False")
+            raise Failed(Reason.MASK, f"{player} returned a padding mask that holds more than True and False")
         mask = mask.astype(bool, copy=False)
         if mask.all():
-            raise UserError(f"{player} returned a padding mask that covers every cell")
+            raise Failed(Reason.ALL_PADDED, f"{player} returned a padding mask that covers every cell")
     if eval_seeds is not None and not 0 <= eval_seeds <= 5:
-        raise UserError(f"{player} returned eval_seeds {eval_seeds}, expected 0 to 5")
+        raise Failed(Reason.EVAL_SEEDS, f"{player} returned eval_seeds {eval_seeds}, expected 0 to 5")
     return generated, mask, eval_seeds
 
 
@@ -283,9 +290,9 @@ def check_labels(player: str, output: Any, count: int) -> tuple[np.ndarray, np.n
 def _vector(player: str, what: str, values: Any, count: int) -> np.ndarray:
     array = _numbers(player, what, values)
     if array.shape not in ((count,), (count, 1), (1, count)):
-        raise UserError(f"{player} returned {what} of shape {array.shape}, expected ({count},)")
+        raise Failed(Reason.SHAPE, f"{player} returned {what} of shape {array.shape}, expected ({count},)")
     if not np.isfinite(array).all():
-        raise UserError(f"{player} returned {what} with NaN or infinity among them")
+        raise Failed(Reason.NAN, f"{player} returned {what} with NaN or infinity among them")
     return array.reshape(count)
 
 
@@ -296,6 +303,6 @@ def _numbers(player: str, what: str, values: Any) -> np.ndarray:
             raise TypeError
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        raise UserError(
-            f"{player} returned {what} that are not an array of numbers: {type(values).__name__}"
+        raise Failed(
+            Reason.NUMBERS, f"{player} returned {what} that are not an array of numbers: {type(values).__name__}"
         ) from error
