@@ -32,10 +32,13 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 import tensorflow as tf
 
 from deid import corpus, evaluation, files, pipeline, report, storage
-from deid.audit import audit, tell_apart
+from deid.attacks.fitting import Channel, Effort
+from deid.attacks.tell_apart import tell_apart
+from deid.audit import audit
 from deid.corpus import Note
 from deid.embeddings import Embeddings, train_embeddings
 from deid.encoding import encode, label_set
+from deid.model import Model
 from deid.settings import Epochs, Settings
 from deid.tokens import sentences
 from deid.training import discard
@@ -126,7 +129,7 @@ def measure(name: str, data: Data, work: Path) -> None:
     )
 
 
-def targets_of(model: storage.Model, data: Data) -> list[Note]:
+def targets_of(model: Model, data: Data) -> list[Note]:
     """Return the notes of `dev/` whose labels the model knows."""
     known = {label[2:] for label in model.settings.labels}
     return [note for note in data.dev if all(span.type in known for span in note.spans or ())]
@@ -141,8 +144,8 @@ def attack_apart(name: str, data: Data, work: Path, epochs: int) -> None:
         encode(notes, model.embeddings, model.settings.labels, NEIGHBORS, random)
         for notes in (data.validation + dev[::2], dev[1::2])
     )
-    send = tf.function(model.representation, reduce_retracing=True)
-    result = tell_apart(send, model.size, fit, targets, 0, epochs, Settings.adversary_width)
+    channel = Channel(tf.function(model.representation, reduce_retracing=True), model.size)
+    result = tell_apart(channel, fit, targets, Effort(0, epochs, Settings.adversary_width))
     rate = result.rates["both"]
     keep(work / f"{name}.apart.json", {"both": [rate.value, rate.low, rate.high], "learned": result.learned})
 
@@ -152,7 +155,7 @@ def attack(name: str, data: Data, work: Path, epochs: int) -> None:
     model = storage.load_model(work / f"{name}.npz")
     targets, attacker = targets_of(model, data), data.fit[:ATTACKER]
     start = time.perf_counter()
-    result = audit(model, attacker, targets, 0, epochs, Settings.adversary_width)
+    result = audit(model, attacker, targets, Effort(0, epochs, Settings.adversary_width))
     report.write_report(work / f"{name}.html", result)
     minutes = (time.perf_counter() - start) / 60
     keep(work / f"{name}.audit.json", {"rows": report.rows(result), "settings": result.settings, "minutes": minutes})

@@ -173,6 +173,7 @@ def evaluate(args: argparse.Namespace) -> None:
 def audit(args: argparse.Namespace) -> None:
     """Attack a representation and write what came of it."""
     from deid import report, storage
+    from deid.attacks.fitting import Effort
     from deid.audit import audit as attack
 
     out = _file_out(args.out)
@@ -184,7 +185,7 @@ def audit(args: argparse.Namespace) -> None:
         order = np.random.default_rng(args.seed).permutation(len(targets))
         cut = max(1, round(0.6 * len(order)))
         attacker, targets = [targets[i] for i in order[:cut]], [targets[i] for i in order[cut:]]
-    result = attack(model, attacker, targets, args.seed, args.epochs, args.width)
+    result = attack(model, attacker, targets, Effort(args.seed, args.epochs, args.width))
     report.write_report(out, result)
     for row in report.rows(result):
         told = f"; network trained {row['learned']}" if row["learned"] else ""

@@ -27,18 +27,19 @@ class Encoded:
     casing : [t] uint8
         Index into `tokens.CASINGS`.
     labels : [t] int32
-        Index into the label set; all 0 where notes are not annotated.
+        Index into the label set, all 0 if notes are not annotated.
     starts, lengths : [n] int64
         Each sentence's first token and its number of tokens.
     note_of : [n] int64
         The note each sentence belongs to.
-    words : list of str
-        The w words.
-    sentences : list of Sentence
-    candidates : [w, N] int32
-        Rows of `vectors` that may replace each word; N = 0: none sought.
     hidden : [t] bool
         PHI tokens that can be replaced, whether or not candidates were sought.
+    words : list of str
+        The w words. Empty if the vectors were received.
+    sentences : list of Sentence
+        Empty if the vectors were received.
+    candidates : [w, N] int32
+        Rows of `vectors` that may replace each word. N is 0 if none were sought.
     """
 
     vectors: np.ndarray
@@ -48,10 +49,10 @@ class Encoded:
     starts: np.ndarray
     lengths: np.ndarray
     note_of: np.ndarray
-    words: list[str]
-    sentences: list[Sentence]
-    candidates: np.ndarray
     hidden: np.ndarray
+    words: list[str] = field(default_factory=list)
+    sentences: list[Sentence] = field(default_factory=list)
+    candidates: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     has_phi: np.ndarray = field(init=False)  # [n] bool: sentences with a token in `hidden`
 
     def __post_init__(self) -> None:
@@ -93,7 +94,7 @@ def encode(
     number: int = 0,
     random: np.random.Generator | None = None,
 ) -> Encoded:
-    """Encode notes; with `number` > 0 also what may replace each PHI word (`random` picks the digits).
+    """Encode notes. With `number` > 0, also find what may replace each PHI word (`random` picks the digits).
 
     Raises
     ------
@@ -140,7 +141,7 @@ def encode(
 def batches(
     lengths: np.ndarray, chosen: np.ndarray, random: np.random.Generator | None, size: int = BATCH
 ) -> Iterator[np.ndarray]:
-    """Yield the chosen sentences in batches of like length; with `random`, in random order and company."""
+    """Yield the chosen sentences in batches of like length. With `random`, order and company are random."""
     jitter = random.normal(0, 0.5, len(chosen)) if random is not None else np.zeros(len(chosen))
     ordered = chosen[np.argsort(lengths[chosen] + jitter * np.sqrt(lengths[chosen]), kind="stable")]
     parts = [ordered[i : i + size] for i in range(0, len(ordered), size)]

@@ -9,11 +9,14 @@ import numpy as np
 from deid.corpus import Note
 from deid.embeddings import Embeddings
 from deid.encoding import Encoded, batches, encode
+from deid.model import Model
 from deid.settings import Epochs, Settings
-from deid.storage import Model, Shared
+from deid.storage import Shared
 from deid.tokens import decode_labels
-from deid.training import Phase, train
+from deid.training import Phase, phases, train
 from utils.errors import UserError
+
+FEWEST = 10  # received sentences with which a de-identifier can be trained and validated
 
 
 def train_model(
@@ -25,15 +28,15 @@ def train_model(
     checkpoint: Path | None = None,
     show: bool = True,
 ) -> Model:
-    """Train representation, de-identifier and adversary together; see `training.train`."""
+    """Train representation, de-identifier and adversary together (see `training`)."""
     random = np.random.default_rng(settings.seed)
     fit, held_out = (
         encode(part, embeddings, settings.labels, settings.neighbors, random) for part in (training, validation)
     )
     if not (fit.has_phi.any() and held_out.has_phi.any()):
-        raise UserError("no PHI in the training or in the validation notes; both need some")
+        raise UserError("no PHI in the training or in the validation notes. Both need some")
     model = Model(settings, embeddings)
-    train(model, fit, held_out, epochs, checkpoint, show)
+    train(model, fit, held_out, phases(settings, epochs), checkpoint, show)
     return model
 
 
@@ -64,40 +67,41 @@ def represent(model: Model, notes: Sequence[Note]) -> Shared:
 
 
 def retrain(model: Model, received: Sequence[Shared], epochs: int, seed: int = 0, show: bool = True) -> Model:
-    """Return a model with a new de-identifier, trained on what was received; a tenth of the sentences validate."""
-    representations = np.concatenate([shared.representations for shared in received])
-    casing = np.concatenate([shared.casing for shared in received])
-    labels = np.concatenate([shared.labels for shared in received]).astype(np.int32)
-    lengths = np.concatenate([shared.lengths for shared in received]).astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    if len(lengths) < 10:
-        raise UserError(f"{len(lengths)} sentences received; at least 10 are needed to train and validate")
-    every = Encoded(
-        vectors=representations,
-        ids=np.arange(len(labels), dtype=np.int32),
-        casing=casing,
-        labels=labels,
-        starts=starts,
-        lengths=lengths,
-        note_of=np.arange(len(lengths)),
-        words=[],
-        sentences=[],
-        candidates=np.zeros((0, 0), np.int32),
-        hidden=labels > 0,
-    )
-    order = np.random.default_rng(seed).permutation(len(lengths))
+    """Return a model with a new de-identifier, trained on what was received. A tenth of the sentences validate.
+
+    Raises
+    ------
+    UserError
+        If fewer than `FEWEST` sentences were received.
+    """
+    every = _together(received)
+    if len(every.lengths) < FEWEST:
+        raise UserError(f"{len(every.lengths)} sentences received. Training and validation need at least {FEWEST}")
+    order = np.random.default_rng(seed).permutation(len(every.lengths))
     cut = max(1, len(order) // 10)
     fit, held_out = (
-        replace(every, starts=starts[chosen], lengths=lengths[chosen], note_of=chosen)
+        replace(every, starts=every.starts[chosen], lengths=every.lengths[chosen], note_of=chosen)
         for chosen in (order[cut:], order[:cut])
     )
-    # what was received is already a representation: a "raw" model passes it through unchanged
-    stand_in = Embeddings([""], np.zeros((1, model.size), np.float32), np.zeros((0, model.size), np.float32))
-    learner = Model(replace(model.settings, representation="raw", adversary_width=1, seed=seed), stand_in)
-    train(learner, fit, held_out, Epochs(epochs, 0, 0), None, show, [Phase("retrain", ("stable",), epochs, True, "")])
-    new = model.with_deidentifier(seed)
-    new.deidentifier.set_weights(learner.deidentifier.get_weights())
+    new = model.with_new_deidentifier(seed)
+    train(new, fit, held_out, [Phase("retrain", ("retrain",), epochs, "evaluate received")], show=show)
     return new
+
+
+def _together(received: Sequence[Shared]) -> Encoded:
+    """Return what was received as sentences whose `vectors` are representations, one row a token."""
+    lengths = np.concatenate([shared.lengths for shared in received]).astype(np.int64)
+    labels = np.concatenate([shared.labels for shared in received]).astype(np.int32)
+    return Encoded(
+        vectors=np.concatenate([shared.representations for shared in received]),
+        ids=np.arange(len(labels), dtype=np.int32),
+        casing=np.concatenate([shared.casing for shared in received]),
+        labels=labels,
+        starts=np.cumsum(lengths) - lengths,
+        lengths=lengths,
+        note_of=np.arange(len(lengths)),
+        hidden=labels > 0,
+    )
 
 
 def label(model: Model, notes: Sequence[Note]) -> list[Note]:

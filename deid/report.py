@@ -9,7 +9,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from deid.audit import Audit, Rate, Result
+from deid.attacks.rates import Rate, Result
+from deid.audit import Audit
 from deid.files import write_text
 
 matplotlib.rcParams["svg.hashsalt"] = "deid"  # the same audit gives the same page

@@ -12,13 +12,20 @@ from deid_notes import ELEMENTS, made_up_notes, write_folder
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("gensim")
 
-from deid import audit, cli, files, pipeline, storage  # noqa: E402
+from deid import cli, files, pipeline, storage  # noqa: E402
+from deid.attacks.fitting import Channel, Effort  # noqa: E402
+from deid.attacks.look_up_phi import look_up_phi  # noqa: E402
+from deid.attacks.look_up_sentences import look_up_sentences  # noqa: E402
+from deid.attacks.tell_apart import tell_apart  # noqa: E402
 from deid.corpus import Note, Span, read_notes  # noqa: E402
 from deid.embeddings import train_embeddings  # noqa: E402
 from deid.encoding import encode, label_set  # noqa: E402
+from deid.model import Model  # noqa: E402
+from deid.networks import Representation  # noqa: E402
 from deid.settings import Epochs, Settings  # noqa: E402
+from deid.steps import Steps, make_batch  # noqa: E402
 from deid.tokens import sentences  # noqa: E402
-from deid.training import PATIENCE, Steps, make_batch, train  # noqa: E402
+from deid.training import PATIENCE, phases, train  # noqa: E402
 from utils.errors import UserError  # noqa: E402
 
 TINY = ["--size", "5", "--width", "8", "--adversary-width", "4", "--embedding-size", "8", "--neighbors", "5"]
@@ -62,10 +69,10 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
     return error
 
 
-def tiny_model(notes: list[Note], **settings: Any) -> storage.Model:
+def tiny_model(notes: list[Note], **settings: Any) -> Model:
     vectors = train_embeddings([s.words for n in notes for s in sentences(n)], 8, 0, epochs=2)
     chosen = {"size": 5, "neighbors": 5, "width": 8, "adversary_width": 4} | settings
-    return storage.Model(Settings(tuple(label_set(notes)), ELEMENTS, **chosen), vectors)
+    return Model(Settings(tuple(label_set(notes)), ELEMENTS, **chosen), vectors)
 
 
 def test_train_leaves_a_model_and_no_checkpoint(folder: Path) -> None:
@@ -115,7 +122,7 @@ def test_a_model_learns_to_label(folder: Path) -> None:
     notes = made_up_notes(60, 1)
     model = tiny_model(notes, representation="raw", width=64)
     fit = encode(notes, model.embeddings, model.settings.labels, 5, np.random.default_rng(0))
-    train(model, fit, fit, Epochs(15, 1, 1), show=False)
+    train(model, fit, fit, phases(model.settings, Epochs(15, 1, 1)), show=False)
     found = pipeline.label(model, notes[:10])
     gold = {(n.name, s) for n in notes[:10] for s in n.spans or ()}
     assert len(gold & {(n.name, s) for n in found for s in n.spans or ()}) > 0.8 * len(gold)
@@ -132,8 +139,9 @@ def eager() -> Iterator[None]:
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("procedure", ["alternating", "dann"])
 def test_a_stopped_training_goes_on_to_the_same_model(tmp_path: Path, procedure: str) -> None:
-    notes, plan = made_up_notes(8), Epochs(1, 1, 1, 1)
+    notes = made_up_notes(8)
     models = [tiny_model(notes, procedure=procedure) for _ in range(2)]
+    plan = phases(models[0].settings, Epochs(1, 1, 1, 1))
     fit = encode(notes, models[0].embeddings, models[0].settings.labels, 5, np.random.default_rng(0))
     train(models[0], fit, fit, plan, show=False)
 
@@ -213,7 +221,7 @@ def test_training_stops_early_with_the_best_weights(monkeypatch: pytest.MonkeyPa
         return float(next(losses)), 0.0
 
     monkeypatch.setattr("deid.training._Run._validate", validate)
-    history = train(model, fit, fit, Epochs(80, 1, 1, 0), show=False)
+    history = train(model, fit, fit, phases(model.settings, Epochs(80, 1, 1, 0)), show=False)
     assert len(history) == 2 + PATIENCE
     for name, array in model.weights().items():
         assert np.array_equal(array, seen[1][name]), name
@@ -241,15 +249,15 @@ def test_the_audit_finds_raw_embeddings_out(folder: Path, tmp_path: Path, capsys
     model = storage.load_model(folder / "model.npz")
     notes = read_notes(folder / "dev", True)
     targets = encode(notes, model.embeddings, model.settings.labels, 5, np.random.default_rng(0))
-    bare = audit.Representation("raw", 8, 0, model.random)
-    found = audit.look_up_sentences(tf.function(bare), targets, 0)
+    bare = Representation("raw", 8, 0, model.random)
+    found = look_up_sentences(tf.function(bare), targets, 0)
     assert found.rates["top 1"].value == 1.0
     assert found.chance["top 1"] < 1.0
     cut = [slice(a, a + n) for a, n in zip(targets.starts, targets.lengths, strict=True)]
     different = {tuple(targets.ids[place]): tuple(targets.labels[place]) for place in cut}
     guess = len(set(different.values())) / len(different)  # of sentences with the same labels, one is guessed right
     assert found.labels_alone["top 1"] == pytest.approx(guess)
-    assert audit.look_up_phi(tf.function(bare), targets, 0).rates["top 1"].value == 1.0
+    assert look_up_phi(tf.function(bare), targets, 0).rates["top 1"].value == 1.0
 
 
 def test_an_attack_on_nothing_stays_at_chance_even_where_a_replaced_token_shows(folder: Path) -> None:
@@ -260,11 +268,12 @@ def test_an_attack_on_nothing_stays_at_chance_even_where_a_replaced_token_shows(
     )
     # every replacement is the same word, which is never PHI: who sees it knows that the sentence was altered
     fit, targets = (replace(part, candidates=np.full_like(part.candidates, part.ids[0])) for part in (fit, targets))
+    effort = Effort(seed=0, epochs=60, width=8, show=False)
     nothing = lambda embeddings, lengths: tf.zeros_like(embeddings[..., :1])  # noqa: E731
-    found = audit.tell_apart(nothing, 1, fit, targets, 0, epochs=60, width=8, show=False)
+    found = tell_apart(Channel(nothing, 1), fit, targets, effort)
     assert found.rates["both"].value == pytest.approx(0.5, abs=0.15)
-    bare = audit.Representation("raw", 8, 0, model.random)
-    seen = audit.tell_apart(tf.function(bare), 8, fit, targets, 0, epochs=60, width=8, show=False)
+    bare = Representation("raw", 8, 0, model.random)
+    seen = tell_apart(Channel(tf.function(bare), 8), fit, targets, effort)
     assert seen.learned is not None
     assert 1 <= seen.learned[0] <= seen.learned[1] == 60
     assert seen.rates["both"].value > 0.8, "what is shown openly is found"

@@ -10,7 +10,8 @@ tf = pytest.importorskip("tensorflow")
 pytest.importorskip("gensim")
 
 from deid import crf  # noqa: E402
-from deid.models import (  # noqa: E402
+from deid.model import mean_scores  # noqa: E402
+from deid.networks import (  # noqa: E402
     Adversary,
     BiLSTM,
     Deidentifier,
@@ -19,8 +20,7 @@ from deid.models import (  # noqa: E402
     initialize,
     reverse_gradient,
 )
-from deid.storage import _mean_scores  # noqa: E402
-from deid.training import pair_loss  # noqa: E402
+from deid.steps import pair_loss  # noqa: E402
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_scores_averaged_over_draws_are_steadier(rng: np.random.Generator, rando
         initialize(layer, rng)
 
     def spread(draws: int) -> float:
-        calls = [_mean_scores(representation, network, vectors, casing, lengths, tf.constant(draws)) for _ in range(20)]
+        calls = [mean_scores(representation, network, vectors, casing, lengths, tf.constant(draws)) for _ in range(20)]
         return float(np.std(calls, axis=0).mean())
 
     assert spread(16) < spread(1) / 2  # in theory a fourth

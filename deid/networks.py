@@ -1,13 +1,13 @@
-"""The three networks: representation, de-identifier, adversary; and the layers they are made of.
+"""The three networks (representation, de-identifier, adversary) and the layers they are made of.
 
 B sentences, T tokens (padding at the end), E embedding dimensions, S representation dimensions, K labels.
 
-Sources: Friedrich et al., ACL 2019 (the networks, trainable noise); Ganin et al., JMLR 2016 (gradient reversal);
+Sources: Friedrich et al., ACL 2019 (the networks, trainable noise), Ganin et al., JMLR 2016 (gradient reversal) and
 Merity et al., ICLR 2018 (dropout on the recurrent weights, which stands in for the paper's dropout on the recurrent
 state, so that the fused `BlockLSTM` kernel can be used).
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -15,15 +15,16 @@ import tensorflow as tf
 
 from deid.tokens import CASINGS
 
-KINDS = ("lstm", "dense", "raw")  # raw: normalised embeddings without noise; hides nothing, the baseline of the audit
-NOISE = 1.0  # initial standard deviation of the trainable noise; the embeddings' components have unit size
+KINDS = ("lstm", "dense", "raw")  # raw: normalised embeddings without noise, the baseline of the audit, hide nothing
+Shape = tuple[int | None, ...]
+NOISE = 1.0  # initial standard deviation of the trainable noise, as large as the embeddings' components
 
 
 def reverse_gradient(x: tf.Tensor, weight: float = 1.0) -> tf.Tensor:
-    """Return `x`; in the backward pass, minus `weight` times the gradient (Ganin et al. 2016)."""
+    """Return `x`. The backward pass multiplies the gradient by minus `weight` (Ganin et al. 2016)."""
 
     @tf.custom_gradient
-    def reverse(x: tf.Tensor) -> tuple[tf.Tensor, Any]:
+    def reverse(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         return tf.identity(x), lambda gradient: -weight * gradient
 
     return reverse(x)
@@ -39,7 +40,7 @@ class TrainableNoise(keras.layers.Layer):
         super().__init__()
         self.random, self.initial = random, initial
 
-    def build(self, shape: tuple[int | None, ...]) -> None:
+    def build(self, shape: Shape) -> None:
         """Create the deviations [D]."""
         fill = keras.initializers.Constant(self.initial)
         self.deviation = self.add_weight(shape=(shape[-1],), initializer=fill, name="deviation")
@@ -59,17 +60,17 @@ class BiLSTM(keras.layers.Layer):
         super().__init__()
         self.width, self.random, self.drop = width, random, drop
 
-    def build(self, x_shape: tuple[int | None, ...], lengths_shape: Any = None) -> None:
+    def build(self, x_shape: Shape, lengths_shape: Shape | None = None) -> None:
         """Create kernels [2, D, 4 width], recurrent kernels [2, width, 4 width] and biases [2, 4 width]."""
         size, width = int(x_shape[-1] or 0), self.width
         self.kernels = [self.add_weight(shape=(size, 4 * width), name=f"kernel_{d}") for d in "fb"]
         self.recurrent = [self.add_weight(shape=(width, 4 * width), name=f"recurrent_{d}") for d in "fb"]
         self.biases = [self.add_weight(shape=(4 * width,), initializer="zeros", name=f"bias_{d}") for d in "fb"]
-        for bias in self.biases:  # gates: input, cell, forget, output; forget at 1 (Jozefowicz et al. 2015)
+        for bias in self.biases:  # gates: input, cell, forget, output. Forget starts at 1 (Jozefowicz et al. 2015)
             bias.assign(np.repeat([0.0, 0.0, 1.0, 0.0], width))
 
     def call(self, x: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """[B, T, D] -> [B, T, 2 width]; what stands at padding is meaningless."""
+        """[B, T, D] -> [B, T, 2 width]. What stands at padding is meaningless."""
         forward = self._run(x, 0, training)
         backward = self._run(tf.reverse_sequence(x, lengths, 1, 0), 1, training)
         return tf.concat([forward, tf.reverse_sequence(backward, lengths, 1, 0)], -1)
@@ -105,9 +106,9 @@ def _dropout(x: tf.Tensor, rate: float, random: tf.random.Generator) -> tf.Tenso
 class Representation(keras.layers.Layer):
     """What a hospital sends in place of embeddings: [B, T, E] -> [B, T, S], each vector of length 1, noise included.
 
-    "lstm": noise, BiLSTM, linear, noise, normalised; a vector depends on its sentence.
-    "dense": noise, two hidden ReLU layers, linear, noise, normalised; a vector depends on its token alone.
-    "raw": the embeddings, normalised; S = E. Private in no way.
+    "lstm": noise, BiLSTM, linear, noise, normalised. A vector depends on its sentence.
+    "dense": noise, two hidden ReLU layers, linear, noise, normalised. A vector depends on its token alone.
+    "raw": the embeddings, normalised, so S = E. They hide nothing.
     """
 
     def __init__(self, kind: str, size: int, width: int, random: tf.random.Generator) -> None:
@@ -125,11 +126,11 @@ class Representation(keras.layers.Layer):
         return self.with_information(embeddings, lengths)[0]
 
     def with_information(self, embeddings: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the vectors [B, T, S] and the most that each tells of its sentence, in nats [B, T].
+        """Return the vectors [B, T, S] and an upper bound on what each tells of its sentence, in nats [B, T].
 
         The bound is the variational information bottleneck's (Alemi et al., ICLR 2017): the Kullback-Leibler divergence
         of what is sent, before it is normalised, from a standard normal. Its mean over tokens is at least the mutual
-        information of the two. Raw embeddings: 0, nothing is bounded.
+        information of vector and sentence. For raw embeddings there is no bound, and 0 is returned.
         """
         if self.kind == "raw":
             return tf.math.l2_normalize(embeddings, -1), tf.zeros(tf.shape(embeddings)[:2])
@@ -146,8 +147,8 @@ class Representation(keras.layers.Layer):
 class Deidentifier(keras.layers.Layer):
     """Label scores from representations: [B, T, S], casing [B, T] -> [B, T, K].
 
-    Casing as one-hot, two BiLSTM layers of 128, dropout 0.1 at the input, 0.5 on recurrent weights and after each
-    layer. Holds the CRF's `start` [K] and `transitions` [K, K].
+    Casing is one-hot. Two BiLSTM layers follow. Dropout is 0.1 at the input, 0.5 on recurrent weights and 0.5 after
+    each layer. The CRF's `start` [K] and `transitions` [K, K] are weights of this network.
     """
 
     def __init__(self, labels: int, width: int, random: tf.random.Generator) -> None:
@@ -156,7 +157,7 @@ class Deidentifier(keras.layers.Layer):
         self.layers = [BiLSTM(width, random, drop=0.5) for _ in range(2)]
         self.project = keras.layers.Dense(labels)
 
-    def build(self, vectors_shape: Any, casing_shape: Any, lengths_shape: Any) -> None:
+    def build(self, vectors_shape: Shape, casing_shape: Shape, lengths_shape: Shape) -> None:
         """Create the CRF's weights."""
         self.start = self.add_weight(shape=(self.labels,), initializer="zeros", name="start")
         self.transitions = self.add_weight(shape=(self.labels, self.labels), initializer="zeros", name="transitions")
@@ -175,10 +176,12 @@ class Deidentifier(keras.layers.Layer):
 class Adversary(keras.layers.Layer):
     """Two answers to "the same sentence?", as log-odds: [B] from (a) and [B] from (b).
 
-    (a) a representation [B, T, S] beside an embedding sequence [B, T, E]; (b) a representation beside another.
-    Each is a BiLSTM over the tokens, its maximum over time and a logistic unit. Both see the per-token cosine, (a) that
-    of the representation and a learned projection of the embedding: the paper gives it to (b) alone. The maximum (the
-    paper takes the last state) finds a single replaced token more easily. Both make the adversary stronger.
+    (a) a representation [B, T, S] beside an embedding sequence [B, T, E]. (b) a representation beside another.
+    Each is a BiLSTM over the tokens, its maximum over time and a logistic unit.
+
+    Two changes make the adversary stronger than the paper's. Both answers see the cosine of each token, where the paper
+    gives it to (b) alone. (a) takes the cosine of the representation and a learned projection of the embedding. The
+    maximum over time, where the paper takes the last state, finds a single replaced token more easily.
     """
 
     def __init__(self, width: int, random: tf.random.Generator) -> None:
@@ -186,9 +189,9 @@ class Adversary(keras.layers.Layer):
         self.branches = [BiLSTM(width, random) for _ in range(2)]
         self.answers = [keras.layers.Dense(1) for _ in range(2)]
 
-    def build(self, first_shape: Any, embeddings_shape: Any, second_shape: Any, lengths_shape: Any) -> None:
+    def build(self, first_shape: Shape, embeddings_shape: Shape, second_shape: Shape, lengths_shape: Shape) -> None:
         """Create the projection from embeddings to representations."""
-        self.project = keras.layers.Dense(int(first_shape[-1]))
+        self.project = keras.layers.Dense(int(first_shape[-1] or 0))
 
     def call(
         self, first: tf.Tensor, embeddings: tf.Tensor, second: tf.Tensor, lengths: tf.Tensor
@@ -212,7 +215,7 @@ class Adversary(keras.layers.Layer):
 
 
 def initialize(network: keras.layers.Layer, random: np.random.Generator) -> None:
-    """Draw every weight matrix anew, Glorot uniform, from `random`; biases and CRF weights keep their constants."""
+    """Draw every weight matrix anew, Glorot uniform, from `random`. Biases and CRF weights keep their values."""
     for variable in network.trainable_weights:
         if variable.name.startswith(("kernel", "recurrent")):
             limit = np.sqrt(6.0 / sum(variable.shape))

@@ -1,0 +1,1 @@
+"""Attacks on what a hospital sends, one file an attack. `deid.audit` runs them all."""
