@@ -2,19 +2,9 @@
 
 Wang, Wang and Srivastava (UCLA NESL, "Golden_Fleece"), runner-up of the 2020 Hide-and-Seek Privacy Challenge.
 
-What it does not protect against: a value moves within its bin, the length of a stay, its sampling times (but for
-`time_noise`) and which values are missing are all kept, and so is every value of a binary feature, for each of them
-is an extreme. Any of these finds a patient. Re-identification on 2,000 stays of PhysioNet 2012 (1,000 members; one
-standard error is 0.011), which is why the authors' values remain the defaults:
-
-    bins  time_noise   KNN    TimeKNN  matching
-      33      0.0008   0.996    1.000     1.000
-      33      0.1      0.506    0.509     1.000
-       5      0.1      0.510    0.509     0.979
-       1      0.1      0.508    0.509     0.610
-
-More time noise hides from whoever looks at times and from nobody else; a single bin, that is a random patient's value
-in every cell, still leaves a trace.
+What it does not protect against: a value moves within its bin only. The length of a stay, its sampling times (but for
+`time_noise`) and which values are missing are all kept. So is every value of a binary feature, for each of them is an
+extreme. Any of these finds a patient, and neither fewer bins nor more time noise mends it (docs/methods.md).
 """
 
 from dataclasses import dataclass

@@ -7,10 +7,9 @@ together at one moment stays together; what belongs together over time does not.
 where it is, and with it each stay's length. Missing values come back imputed, since which values are missing would
 travel with a row.
 
-What it does not protect against: a row is still one patient's, noise or not. Seekers that compare stays find little
-(docs/table1.md), one that compares time points re-identifies 0.98 of the 4,000 stays of PhysioNet 2012 set-a
-(`seeker_matching.py` with `compare=time_points`). The lengths are the members' own: they alone give matching 0.54
-among 2,000 stays and 0.61 among 600, where fewer share one.
+What it does not protect against: a row is still one patient's, noise or not. A seeker that compares time points
+(`seeker_matching.py` with `compare=time_points`) finds nearly all members. The lengths are the members' own, and tell
+some of them too (docs/methods.md).
 """
 
 from dataclasses import dataclass

@@ -19,12 +19,11 @@ from utils.progress import progress_bar
 
 @dataclass(frozen=True)
 class Parameters:
-    # The winner's rule; or one of the two whether or not lengths fit. Stays of different lengths are compared at evenly
+    # The winner's rule, or one of the two whether or not lengths fit. Stays of different lengths are compared at evenly
     # spaced time points, as many of each.
     compare: Literal["stays_if_lengths_fit", "stays", "time_points"] = "stays_if_lengths_fit"
-    # How many time points of each enlarged stay are looked up, evenly spaced, among all generated ones; None: all, as
-    # the winner did. Ten find as many: re-identification on 600 stays of PhysioNet 2012 (two splits) by 1 / 3 / 10 /
-    # all time points is 0.98 / 1.00 / 1.00 / 1.00 of shuffle and 0.90 / 0.94 / 0.96 / 0.96 of add-noise.
+    # How many time points of each enlarged stay are looked up, evenly spaced, among all generated ones. None: all, as
+    # the winner did. Ten find as many (docs/methods.md).
     time_points: int | None = 10
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ HIDERS = (
     ("timegan", "hider_timegan", ""),
     ("genetic", "hider_genetic", ""),
     ("adversarial-published", "hider_adversarial", "published"),
-    ("adversarial", "hider_adversarial", ""),
+    ("crowd", "hider_crowd", ""),
     ("binning", "hider_binning", ""),
     ("shuffle", "hider_shuffle", ""),
 )

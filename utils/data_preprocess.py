@@ -350,7 +350,7 @@ class FeatureStatistics:
         self.medians, self.minimum, self.maximum = (np.full(features, np.nan) for _ in range(3))
         for first in range(0, features, _COLUMN_GROUP):
             group = slice(first, first + _COLUMN_GROUP)
-            columns = np.ascontiguousarray(flat[:, group].T, dtype=float)
+            columns = np.array(flat[:, group].T, dtype=float, order="C")  # a copy, even of a single feature
             if mask is not None:
                 columns[mask[:, group].T] = np.nan
             for feature, column in enumerate(columns, first):

@@ -31,6 +31,13 @@ def padded_rows(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray
     return np.asarray(padding_mask[:, :, 0], dtype=bool)
 
 
+def padding_of(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
+    """Return the padding mask [N, T, F] as given, or that of `padded_rows` if there is none."""
+    if padding_mask is not None and np.size(padding_mask):
+        return np.asarray(padding_mask, dtype=bool)
+    return np.repeat(padded_rows(data, None)[:, :, None], data.shape[2], axis=2)
+
+
 def stay_lengths(padded: np.ndarray) -> np.ndarray:
     """Return the number of time points of each stay that are not padding, shape [N]; `padded` is [N, T]."""
     return np.asarray(padded.shape[1] - padded.sum(axis=1))

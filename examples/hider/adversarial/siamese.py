@@ -1,12 +1,13 @@
 """The siamese embedding: a CNN that learns to tell whether two records are of one patient."""
 
-from typing import Any
+from collections.abc import Callable
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from utils.progress import progress_bar
+from utils.tensors import Tensor
 
 _CHECK_EVERY = 25  # iterations between two looks at the held-out pairs
 _PATIENCE = 4  # looks without improvement by a hundredth before training stops
@@ -23,7 +24,7 @@ def build_embedding(shape: tuple[int, int], filters: int, dropout: float, rng: n
     def seed() -> int:
         return int(rng.integers(2**31))
 
-    def weights() -> Any:
+    def weights() -> keras.initializers.Initializer:
         return keras.initializers.GlorotUniform(seed())
 
     inputs = keras.Input(shape)
@@ -40,12 +41,12 @@ def build_embedding(shape: tuple[int, int], filters: int, dropout: float, rng: n
     return keras.Model(inputs, x)
 
 
-def distance(a: Any, b: Any) -> Any:
+def distance(a: Tensor, b: Tensor) -> Tensor:
     """Euclidean distance along the last axis, with a gradient at 0."""
     return tf.sqrt(tf.reduce_sum(tf.square(a - b), axis=-1) + 1e-12)
 
 
-def contrastive_loss(distances: Any, similar: Any, margin: float) -> Any:
+def contrastive_loss(distances: Tensor, similar: Tensor, margin: float) -> Tensor:
     """Hadsell, Chopra and LeCun (CVPR 2006): similar pairs attract, others repel up to `margin`."""
     apart = tf.nn.relu(margin - distances)
     return tf.reduce_mean(tf.where(similar, tf.square(distances), tf.square(apart)))
@@ -56,7 +57,7 @@ def draw_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw `count` pairs: the first half a record and itself with noise on its `present` cells, the rest two records.
 
-    `among` [n] are the records drawn from; there must be two at least.
+    `among` [n] are the records drawn from, two at least.
 
     Returns
     -------
@@ -88,8 +89,8 @@ def train_embedding(
 ) -> keras.Model:
     """Train the embedding on pairs of records until held-out ones are told apart and have stopped improving.
 
-    The contrastive loss has a plateau where all records get one embedding. Two trainings on PhysioNet 2012 left it
-    within 150 iterations, a third had sunk deeper after 330; from there, first weights are drawn anew.
+    The contrastive loss has a plateau where all records get one embedding. Training begins anew, with other first
+    weights, if pairs are not told apart for `_STUCK` iterations (docs/methods.md).
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def train_embedding(
     present : ndarray of bool, shape [N, T, F]
         False where padded or missing.
     filters, dropout, noise, margin, batch_size, learning_rate, iterations
-        As in `hider_adversarial.Parameters`; `iterations` is the most there will be.
+        As in `hider_adversarial.Parameters`. Training may end before `iterations`.
     rng : numpy.random.Generator
         First weights, dropout and pairs.
 
@@ -108,13 +109,13 @@ def train_embedding(
         Frozen.
     """
 
-    def begin() -> tuple[keras.Model, Any]:
+    def begin() -> tuple[keras.Model, Callable[..., None]]:
         embedding = build_embedding(records.shape[1:], filters, dropout, rng)
         optimiser = keras.optimizers.Adam(learning_rate)
         optimiser.build(embedding.trainable_variables)
 
         @tf.function(reduce_retracing=True, autograph=False)
-        def train(first: Any, second: Any, similar: Any) -> None:
+        def train(first: Tensor, second: Tensor, similar: Tensor) -> None:
             with tf.GradientTape() as tape:
                 both = embedding(tf.concat([first, second], 0), training=True)
                 loss = contrastive_loss(distance(*tf.split(both, 2)), similar, margin)

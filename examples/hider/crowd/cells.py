@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.extmath import randomized_svd
 
 from utils.data_preprocess import PADDING_FILL, get_medians, impute, start_times
+from utils.stays import padded_rows, real_rows_first, stay_lengths
 
 _LEVELS = np.concatenate([[0.0], ndtr(np.linspace(-3.5, 3.5, 141)), [1.0]])
 _GROUPS = 8  # groups of patients whose quantiles are averaged
@@ -121,11 +122,10 @@ def fit_crowd(
     lengths : ndarray of int, shape [N]
     crowd : Crowd
     """
-    padded = np.asarray(padding_mask[:, :, 0], dtype=bool)
+    padded = padded_rows(data, padding_mask)
     stays, time_points, features = data.shape
-    lengths = np.maximum(time_points - padded.sum(axis=1), 1)
-    values = impute(data, padding_mask, get_medians(data, padding_mask))
-    values = np.take_along_axis(values, np.argsort(padded, axis=1, kind="stable")[:, :, None], axis=1)
+    lengths = np.maximum(stay_lengths(padded), 1)
+    values = real_rows_first(impute(data, padding_mask, get_medians(data, padding_mask)), padded)
     observed = np.arange(time_points) < lengths[:, None]
     values[:, 1:, 0] -= values[:, :-1, 0].copy()
     group = rng.permutation(stays) % min(_GROUPS, stays)
@@ -160,14 +160,6 @@ def fit_crowd(
         allowed,
     )
     return scores, lengths, crowd
-
-
-def pad_front(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Move the first `lengths` [N] rows of each record [N, T, F] to its end and put 0 before them."""
-    steps = np.arange(rows.shape[1]) - (rows.shape[1] - lengths)[:, None]
-    moved = np.take_along_axis(rows, np.maximum(steps, 0)[:, :, None], axis=1)
-    moved[steps < 0] = 0
-    return moved
 
 
 def _shared_values(column: np.ndarray, owner: np.ndarray) -> np.ndarray | None:
