@@ -39,11 +39,15 @@ def test_a_reason_of_its_own_is_kept_and_ctrl_c_goes_through():
         raise KeyboardInterrupt
 
 
+def forever():
+    while True:
+        pass
+
+
 def test_what_takes_too_long_is_interrupted_in_any_thread():
     started = time.monotonic()
     with pytest.raises(Failed) as caught, untrusted(Reason.SCORING, seconds=0.2):
-        while True:
-            pass
+        forever()
     assert caught.value.reason == Reason.SLOW
     assert time.monotonic() - started < 30
     with untrusted(Reason.SCORING, seconds=30):

@@ -55,7 +55,7 @@ def test_a_zip_is_unpacked_and_told_apart_with_its_image(packed, tmp_path):
 )
 def test_a_path_that_leads_out_of_the_folder_is_refused(packed, tmp_path, name):
     assert "not a path inside it" in refusal(packed(("hider.py", HIDER), (name, "x")), tmp_path)
-    assert sorted(p.name for p in tmp_path.rglob("*.py")) == ["hider.py"]
+    assert not list(tmp_path.rglob("*.py"))
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK])

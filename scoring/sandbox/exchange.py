@@ -5,13 +5,13 @@ What comes back was written by a stranger: nothing in it is believed before it i
 
 import builtins
 import contextlib
+import itertools
 import json
+import math
 import os
-import re
 import shutil
 import stat
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -20,15 +20,20 @@ import numpy as np
 
 from scoring.sandbox.interface import Outcome, Status
 from scoring.sandbox.leftovers import is_dead, this_process
-from scoring.sandbox.runner import EXCEPTION, FORM, FULL, MAX_CHAIN, MAX_FRAMES, MEMORY
+from scoring.sandbox.runner import EXCEPTION, FORM, FULL, MEMORY
+from scoring.strangers import Failed, HostError, Reason, untrusted
 from scoring.submissions.players import check_generated, check_labels
-from scoring.submissions.submission import Role, check_directory_size
-from utils.errors import UserError
+from scoring.submissions.submission import Role
+from utils.arrays import read_npz
+from utils.text import printable
 
 RUNNER = Path(__file__).with_name("runner.py")
 PREFIX = "hide-and-seek-"
 MAX_ERROR_BYTES = 256 << 10
-MAX_NAMES_BYTES = 4096
+MAX_SOURCE_BYTES = 1 << 20
+READ_SECONDS = 300.0
+SPARE_BYTES = 64 << 20  # a disk with less left is full
+MAKE_ROOM = "make room there, or set TMPDIR, and start again"
 ARRAYS: dict[Role, tuple[str, ...]] = {
     "hider": ("data", "padding_mask"),
     "seeker": (
@@ -44,11 +49,11 @@ OUTPUTS: dict[Role, set[str]] = {
 }
 # Exceptions that are no builtins, and whose names tell a submitter more than "Exception" does.
 LIBRARY_ERRORS = {"LinAlgError", "AxisError", "NotFittedError", "InvalidArgumentError", "ResourceExhaustedError"}
-REASONS: dict[int, tuple[Status, str]] = {
-    EXCEPTION: ("failed", "raised an exception"),
-    MEMORY: ("memory", "ran out of memory"),
-    FULL: ("output_limit", "wrote more than it may"),
-    FORM: ("invalid_output", "returned no form that the contract knows"),
+ENDINGS: dict[int, tuple[Status, str]] = {
+    EXCEPTION: ("failed", Reason.RAISED),
+    MEMORY: ("memory", Reason.MEMORY),
+    FULL: ("output_limit", Reason.FULL),
+    FORM: ("invalid_output", Reason.FORM),
 }
 
 
@@ -85,10 +90,27 @@ class Exchange:
         ------
         ValueError
             Where `arrays` are not those of the role: a caller's mistake that could hand out the split.
+        HostError
+            Where the disk has no room for the input, and for an answer as large as the contract asks for.
         """
         if set(arrays) != set(ARRAYS[role]):
             raise ValueError(f"a {role} gets {ARRAYS[role]}, not {tuple(arrays)}")
         self.source = submission
+        try:
+            self._fill(submission, role, arrays, seed, parameters)
+        except OSError as error:  # what is copied was checked when it was taken in: no submission is to blame
+            raise HostError(f"{self.root.parent} took no input for a run: {error}") from error
+        if self.is_short_of_room():
+            raise HostError(f"the disk of {self.root.parent} is full; {MAKE_ROOM}")
+
+    def _fill(
+        self,
+        submission: Path,
+        role: Role,
+        arrays: Mapping[str, np.ndarray | None],
+        seed: int,
+        parameters: str | None,
+    ) -> None:
         shutil.copyfile(RUNNER, self.runner)  # the repository may lie where the submission's user cannot read
         shutil.copytree(submission, self.submission)
         self.inputs.mkdir()
@@ -104,7 +126,9 @@ class Exchange:
             "absent": [name for name, array in arrays.items() if array is None],
         }
         (self.inputs / "request.json").write_text(json.dumps(request), encoding="utf-8")
-        self.output.touch()
+        # The room for the answer is taken now: another run that fills the disk takes it from nobody.
+        with self.output.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _answer_bytes(role, arrays))
         self.error.touch()
         for folder, _, files in os.walk(self.root):
             if Path(folder) != self.root:
@@ -115,22 +139,36 @@ class Exchange:
         self.error.chmod(0o666)
 
     def outcome(self, exit_code: int, role: Role, arrays: Mapping[str, np.ndarray | None], **kept: Any) -> Outcome:
-        """Judge a run that ended by itself, by its exit code and by what it left; `kept` goes into the outcome."""
+        """Judge a run that ended by itself, by its exit code and by what it left; `kept` goes into the outcome.
+
+        Raises
+        ------
+        HostError
+            Where it had no room for its files because the disk of this machine is full: that is not its fault.
+        """
+        if exit_code == FULL and self.is_short_of_room():
+            raise HostError(f"the disk of {self.root.parent} is full; {MAKE_ROOM}")
         if exit_code != 0:
-            status, reason = REASONS.get(exit_code, ("failed", "ended without an answer"))
+            status, reason = ENDINGS.get(exit_code, ("failed", Reason.NO_ANSWER))
             return Outcome(status, reason, submitter_log=self._submitter_log(), **kept)
         try:
-            return Outcome("ok", "", outputs=read_outputs(self.output, role, arrays), **kept)
-        except UserError as error:
-            return Outcome("invalid_output", str(error), **kept)
+            with untrusted(Reason.FILE, READ_SECONDS):
+                return Outcome("ok", "", outputs=read_outputs(self.output, role, arrays), **kept)
+        except Failed as failed:
+            return Outcome("invalid_output", failed.reason, detail=failed.detail, **kept)
+
+    def is_short_of_room(self) -> bool:
+        """Whether the disk has less left than the smallest run may ask for."""
+        return shutil.disk_usage(self.root).free < SPARE_BYTES
 
     def _submitter_log(self) -> str:
         try:
-            with _open_plain(self.error) as file:
-                described = json.loads(file.read(MAX_ERROR_BYTES))
-            # From the host's copy: where the submission has no user of its own it can rewrite the one it runs from.
-            return rebuild_traceback(described, self.source)
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            with untrusted(Reason.NO_ANSWER, READ_SECONDS):
+                with _open_plain(self.error) as file:
+                    described = json.loads(file.read(MAX_ERROR_BYTES))
+                # From the host's copy: where the submission has no user of its own it can rewrite the one it runs from.
+                return rebuild_traceback(described, self.source)
+        except Failed:
             return ""
 
 
@@ -146,7 +184,10 @@ def remove_leftovers(base: Path) -> None:
 @contextlib.contextmanager
 def private_exchange(base: Path) -> Iterator[Exchange]:
     """Make a private folder (mode 0700) below `base`, and remove it with all it holds."""
-    root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{this_process()}-", dir=base))
+    try:
+        root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{this_process()}-", dir=base))
+    except OSError as error:
+        raise HostError(f"no folder can be made in {base}: {error.strerror}; {MAKE_ROOM}") from error
     try:
         yield Exchange(root)
     finally:
@@ -161,18 +202,21 @@ def read_outputs(output: Path, role: Role, arrays: Mapping[str, np.ndarray | Non
 
     Raises
     ------
-    UserError
-        Where it is not what the contract asks for; one line that names what was wrong.
+    Failed, UnsoundFileError, OSError
+        Where it is not what the contract asks for. Call it within `untrusted`.
     """
-    refused = "its output was refused"
-    try:
-        with _open_plain(output) as file:
-            check_directory_size(file, MAX_NAMES_BYTES, refused)
-            found = _read_members(file, _allowed_shapes(role, arrays), refused)
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{refused}: it is no .npz file of plain arrays") from error
+    allowed = _allowed_shapes(role, arrays)
+
+    def expected(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        if name not in allowed:
+            raise Failed(Reason.FILE, "its output holds an array that the contract does not know")
+        if dtype.kind not in "biuf":
+            raise Failed(Reason.NUMBERS)
+        if shape not in allowed[name]:
+            raise Failed(Reason.SHAPE, f"returned {name} of shape {str(shape)[:60]}, expected {allowed[name][0]}")
+
+    with _open_plain(output) as file:
+        found = read_npz(file, expected, compressed=False)
     if role == "hider":
         if set(found) == {"rescore"}:
             return {"rescore": True}
@@ -186,7 +230,7 @@ def read_outputs(output: Path, role: Role, arrays: Mapping[str, np.ndarray | Non
         assert checked is not None  # None stands for the text "rescore" alone
         return dict(zip(("generated_data", "padding_mask", "eval_seeds"), checked, strict=True))
     if "labels" not in found:
-        raise UserError(f"{refused}: it has no labels")
+        raise Failed(Reason.FORM, "its output has no labels")
     labels, scores = check_labels("it", (found["labels"], found.get("scores")), _shape(arrays, "enlarged_data")[0])
     return {"labels": labels, "scores": scores}
 
@@ -200,36 +244,18 @@ def _allowed_shapes(role: Role, arrays: Mapping[str, np.ndarray | None]) -> dict
     return {"labels": vectors, "scores": vectors}
 
 
+def _answer_bytes(role: Role, arrays: Mapping[str, np.ndarray | None]) -> int:
+    """Bytes of the largest usual answer: float64 data and a bool mask, or float64 labels and scores, and headers."""
+    if role == "hider":
+        return 9 * math.prod(_shape(arrays, "data")) + (1 << 16)
+    return 16 * _shape(arrays, "enlarged_data")[0] + (1 << 16)
+
+
 def _shape(arrays: Mapping[str, np.ndarray | None], name: str) -> tuple[int, ...]:
     array = arrays[name]
     if array is None:
         raise ValueError(f"the input {name} is missing")
     return array.shape
-
-
-def _read_members(
-    file: IO[bytes], allowed: dict[str, tuple[tuple[int, ...], ...]], refused: str
-) -> dict[str, np.ndarray]:
-    """Read the arrays of an .npz file, each only once its header shows a plain type and an expected shape."""
-    found: dict[str, np.ndarray] = {}
-    with zipfile.ZipFile(file) as archive:
-        for info in archive.infolist():
-            name = info.filename.removesuffix(".npy")
-            if name not in allowed or name in found or info.compress_type != zipfile.ZIP_STORED:
-                raise UserError(f"{refused}: it holds more than {', '.join(allowed)}")
-            with archive.open(info) as stream:
-                version = np.lib.format.read_magic(stream)
-                read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-                if version not in read_header:
-                    raise UserError(f"{refused}: {name} is no plain array")
-                shape, _, dtype = read_header[version](stream)
-            if dtype.kind not in "biuf" or dtype.itemsize > 8:
-                raise UserError(f"{refused}: {name} is no array of plain numbers")
-            if shape not in allowed[name]:
-                raise UserError(f"{refused}: {name} has shape {str(shape)[:60]}, expected {allowed[name][0]}")
-            with archive.open(info) as stream:
-                found[name] = np.lib.format.read_array(stream, allow_pickle=False)
-    return found
 
 
 def _open_plain(path: Path) -> IO[bytes]:
@@ -245,47 +271,46 @@ def _open_plain(path: Path) -> IO[bytes]:
 
 
 def rebuild_traceback(described: Any, submission: Path) -> str:
-    """Rebuild a traceback from file names, line numbers and names that occur in the submission itself.
+    """Say in which of its own lines a submission raised which exception, and nothing else.
 
-    A description is the submission's word: text that is not its own source could be data, so it is left out. What
-    can still leak is which of its lines are named, at most 100 of them.
+    A description is the submission's word: any of it could be data. So one exception is told of, by a name that Python
+    or NumPy gave, and one line, which stands in the zip. What a run can still tell its author is which line of its own
+    that is: some 20 bits.
 
     Parameters
     ----------
-    described : list of dict
-        `class` and `frames` (file, line, function) of each exception, the newest first.
+    described : dict
+        `class`, and `line`: the file and the number of a line, or None.
     submission : Path
         The unpacked submission.
 
     Raises
     ------
-    TypeError, ValueError, KeyError
-        Where `described` is malformed.
+    Exception
+        Of any kind, where `described` is malformed. Call it within `untrusted`.
     """
-    sources = {
-        path.relative_to(submission).as_posix(): path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted(submission.rglob("*.py"))
-    }
-    parts = []
-    for link in list(described)[:MAX_CHAIN]:
-        lines = ["Traceback (most recent call last, the submission's own lines):"]
-        for file, number, function in link["frames"][-MAX_FRAMES:]:
-            text = sources.get(file, "").splitlines()
-            if isinstance(number, int) and 1 <= number <= len(text):
-                inside = f", in {function}" if _occurs(function, sources[file]) else ""
-                lines.append(f'  File "{file}", line {number}{inside}\n    {text[number - 1].strip()}')
-        lines.append(f"{_class_name(link['class'], sources)}: <message redacted>")
-        parts.append("\n".join(lines))
-    return "\n\nthat led to:\n\n".join(reversed(parts)) + "\n"
+    raised, line = described["class"], described["line"]
+    shown = _own_line(submission, *line) if line is not None else ""
+    name = raised if raised in LIBRARY_ERRORS or _is_builtin_error(raised) else "Exception"
+    return f"Traceback (the submission's own last line):\n{shown}{name}: <message redacted>\n"
 
 
-def _occurs(name: str, source: str) -> bool:
-    return name.isidentifier() and re.search(rf"\bdef {name}\b", source) is not None
-
-
-def _class_name(name: str, sources: Mapping[str, str]) -> str:
+def _is_builtin_error(name: str) -> bool:
     builtin = getattr(builtins, name, None)
-    if (isinstance(builtin, type) and issubclass(builtin, BaseException)) or name in LIBRARY_ERRORS:
-        return name
-    own = name.isidentifier() and any(re.search(rf"\bclass {name}\b", source) for source in sources.values())
-    return name if own else "Exception"
+    return isinstance(builtin, type) and issubclass(builtin, BaseException)
+
+
+def _own_line(submission: Path, file: Any, number: Any) -> str:
+    """Return the line if one of the submission's files has it; the file is looked for, never opened by that name."""
+    if type(file) is not str or type(number) is not int or not 1 <= number <= MAX_SOURCE_BYTES:
+        return ""
+    for path in submission.rglob("*.py"):
+        if path.relative_to(submission).as_posix() == file and path.stat().st_size <= MAX_SOURCE_BYTES:
+            with path.open(encoding="utf-8", errors="replace") as source:
+                text = next(itertools.islice(source, number - 1, None), None)
+            return (
+                ""
+                if text is None
+                else f'  File "{printable(file)}", line {number}\n    {printable(text.strip(), 200)}\n'
+            )
+    return ""

@@ -59,13 +59,15 @@ class Outcome:
         "ok", "failed" (it raised or died), "timeout", "memory", "output_limit" (it wrote too much) or
         "invalid_output" (what it returned is not what the contract asks for).
     reason : str
-        One line for the leaderboard: of what the submission wrote, at most a shape or a count. Empty where all is well.
+        One of `scoring.strangers.REASONS`, for all to read; empty where all is well.
+    detail : str
+        For the organiser alone: what `reason` leaves out. The data can be in it.
     outputs : dict
         Where all is well. Of a hider: `generated_data` float64 [N, T, F], `padding_mask` bool [N, T, F] or None and
         `eval_seeds` int or None; or, of one that reuses its earlier data, `rescore` True and no more. Of a seeker:
         `labels` bool [M], and `scores` float64 [M] or None.
     submitter_log : str
-        For the submitter: the traceback, its messages redacted.
+        For the submitter: the kind of the exception, and which of the submission's own lines raised it.
     stdout, stderr : str
         For the organiser alone: the data can be in them.
     seconds : float
@@ -79,6 +81,7 @@ class Outcome:
     stdout: str = ""
     stderr: str = ""
     seconds: float = 0.0
+    detail: str = ""
 
 
 class Sandbox(Protocol):
@@ -121,6 +124,8 @@ class Sandbox(Protocol):
 
         Raises
         ------
+        HostError
+            Where this machine is in trouble: a full disk, an engine that went away. Nobody is blamed.
         UserError
             Where the sandbox itself cannot work. What the submission does wrong is an `Outcome`.
         """

@@ -18,6 +18,7 @@ import numpy as np
 from scoring.sandbox import guard
 from scoring.sandbox.exchange import Exchange, private_exchange, remove_leftovers
 from scoring.sandbox.interface import DEFAULT_LIMITS, Limits, Outcome, Status
+from scoring.strangers import Reason
 from scoring.submissions.submission import Role
 from utils.errors import UserError
 
@@ -25,9 +26,9 @@ GUARD = Path(guard.__file__)
 # User ids that no system hands out. Each run has its own, so that the kernel's per-user bound on processes is its own.
 FIRST_UID, UIDS = 0x60000000, 0x10000000
 ENDED: dict[str, tuple[Status, str]] = {
-    guard.TIMEOUT: ("timeout", "ran out of time"),
-    guard.MEMORY: ("memory", "ran out of memory"),
-    guard.FULL: ("output_limit", "wrote more than it may"),
+    guard.TIMEOUT: ("timeout", Reason.TIMEOUT),
+    guard.MEMORY: ("memory", Reason.MEMORY),
+    guard.FULL: ("output_limit", Reason.FULL),
 }
 _PROBE = "import sys, numpy; open(sys.argv[1]).close(); print(sys.prefix, sys.base_prefix, numpy.__file__)"
 

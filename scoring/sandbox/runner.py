@@ -1,7 +1,7 @@
 """The one file of ours that runs beside a submission, inside its sandbox. Python 3.6 and NumPy are all it needs.
 
 Called as `python runner.py SUBMISSION IN OUT`. IN holds `request.json` and one `.npy` file per input array. OUT holds
-two empty files, made by the host: `output.npz` for what the submission returned, and `error.json` for where it
+two files, made by the host: `output.npz`, with room for what the submission returned, and `error.json` for where it
 failed. They are filled in place: OUT itself takes no other file, so what a submission can write is bounded. The host
 reads them after this process has ended and believes nothing in them.
 
@@ -21,7 +21,6 @@ import numpy as np
 
 EXCEPTION, MEMORY, FULL, FORM = 1, 3, 4, 5
 MAX_CHAIN = 5
-MAX_FRAMES = 20
 
 
 def main(submission: str, inputs: str, outputs: str) -> int:
@@ -42,6 +41,7 @@ def main(submission: str, inputs: str, outputs: str) -> int:
     try:
         with open(os.path.join(outputs, "output.npz"), "r+b") as file:
             np.savez(file, **arrays)
+            file.truncate()  # of the room that the host took for it
     except OSError:
         return FULL
     return 0
@@ -132,25 +132,21 @@ def chain(error: "BaseException | None") -> list:
     return links
 
 
-def describe(error: BaseException, submission: str) -> list:
-    """Say where an exception arose, without its message: the data could leak through that.
+def describe(error: BaseException, submission: str) -> dict:
+    """Say which of its own lines raised which exception, without its message: the data could leak through that.
 
-    The host rebuilds the traceback's text from this and the submission's own files.
+    The host looks the line up in the submission's own files.
     """
-    described = []
-    for link in chain(error):
-        frames = []  # type: list
-        traceback = link.__traceback__
-        while traceback is not None:
-            code = traceback.tb_frame.f_code
-            frames.append([code.co_filename, traceback.tb_lineno, code.co_name])
-            traceback = traceback.tb_next
-        if isinstance(link, SyntaxError):
-            frames.append([link.filename or "", link.lineno or 0, "<module>"])
-        own = [frame for frame in frames if os.path.abspath(frame[0]).startswith(submission + os.sep)]
-        shown = [[os.path.relpath(name, submission), line, function] for name, line, function in own[-MAX_FRAMES:]]
-        described.append({"class": type(link).__name__, "frames": shown})
-    return described
+    frames = []  # type: list
+    traceback = error.__traceback__
+    while traceback is not None:
+        frames.append([traceback.tb_frame.f_code.co_filename, traceback.tb_lineno])
+        traceback = traceback.tb_next
+    if isinstance(error, SyntaxError):
+        frames.append([error.filename or "", error.lineno or 0])
+    own = [frame for frame in frames if os.path.abspath(frame[0]).startswith(submission + os.sep)]
+    line = [os.path.relpath(own[-1][0], submission), own[-1][1]] if own else None
+    return {"class": type(error).__name__, "line": line}
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ A submission's root holds `hider.py` or `seeker.py`, never both, usually `utils/
 import hashlib
 import re
 import stat
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
+from scoring.strangers import Reason, untrusted
+from utils.arrays import UnsoundFileError, check_directory, sound_zip
 from utils.errors import UserError
 
 Role = Literal["hider", "seeker"]
@@ -28,6 +28,9 @@ MAX_BYTES = 1 << 30
 MAX_RATIO = 100
 RATIO_FREE_BYTES = 16 << 20  # below this, a high ratio hurts nobody (an array of zeros)
 MAX_DIRECTORY_BYTES = MAX_FILES * 512
+MAX_NAME_BYTES = 200  # file systems take 255, and copies get longer names for a while
+MAX_DEPTH = 32
+INTAKE_SECONDS = 300.0
 
 # The reference grammar of the distribution project: [host[:port]/]path[:tag][@digest].
 _PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -74,25 +77,28 @@ def take_in(source: Path, destination: Path, role: Role | None = None) -> Submis
 
     Raises
     ------
-    UserError
+    scoring.strangers.Failed
         Where it is missing, malformed, too large, unsafe to unpack, or not of that role.
+    scoring.strangers.HostError
+        Where this machine has no room for it.
     """
     destination.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        writer = _Writer(source.name, destination)
-        for name, path in _files(source):
-            writer.add_file(name, path)
-    elif source.is_file() and source.suffix == ".py":
-        role = role or _role_of_name(source)
-        writer = _Writer(source.name, destination)
-        writer.add_file(f"{role}.py", source)
-        for name, path in package_files():
-            writer.add_file(name, path)
-    elif source.is_file():
-        unpack(source, destination)
-    else:
-        raise UserError(f"there is no submission {source}")
-    return inspect(destination, source.name, role)
+    with untrusted(Reason.REFUSED, INTAKE_SECONDS):
+        if source.is_dir():
+            writer = _Writer(source.name, destination)
+            for name, path in _files(source):
+                writer.add_file(name, path)
+        elif source.is_file() and source.suffix == ".py":
+            role = role or _role_of_name(source)
+            writer = _Writer(source.name, destination)
+            writer.add_file(f"{role}.py", source)
+            for name, path in package_files():
+                writer.add_file(name, path)
+        elif source.is_file():
+            unpack(source, destination)
+        else:
+            raise UserError(f"there is no submission {source}")
+        return inspect(destination, source.name, role)
 
 
 def inspect(folder: Path, name: str, role: Role | None = None) -> Submission:
@@ -137,19 +143,21 @@ def unpack(archive: Path, destination: Path) -> None:
         many files, or too many bytes in all or for its packed size.
     """
     refused = f"{archive.name} was refused"
-    with archive.open("rb") as file:
-        check_directory_size(file, MAX_DIRECTORY_BYTES, refused)
     budget = min(MAX_BYTES, max(RATIO_FREE_BYTES, MAX_RATIO * archive.stat().st_size))
     writer = _Writer(archive.name, destination, budget)
     try:
-        with zipfile.ZipFile(archive) as members:
-            for info in members.infolist():
-                _check_member(info, refused)
-                if not info.is_dir():
-                    with members.open(info) as stream:
-                        writer.add(info.filename, stream)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
-        raise UserError(f"{refused}: it is no sound zip ({type(error).__name__})") from error
+        with archive.open("rb") as file:
+            check_directory(file, MAX_DIRECTORY_BYTES)
+            with sound_zip(), zipfile.ZipFile(file) as members:
+                wanted = members.infolist()
+                for info in wanted:
+                    _check_member(info, refused)
+                for info in wanted:
+                    if not info.is_dir():
+                        with members.open(info) as stream:
+                            writer.add(info.filename, stream)
+    except UnsoundFileError as error:
+        raise UserError(f"{refused}: {error}") from error
 
 
 def package_files() -> Iterator[tuple[str, Path]]:
@@ -171,34 +179,8 @@ def check_image(image: str, where: str) -> None:
         raise UserError(f"{where} must be one line, the name of a Docker image, not {_shown(image)}")
 
 
-def check_directory_size(file: IO[bytes], limit: int, refused: str) -> None:
-    """Bound a zip's table of contents before `zipfile` reads it whole into memory.
-
-    Raises
-    ------
-    UserError
-        Starting with `refused`, where the table is larger than `limit` bytes or there is none.
-    """
-    end, end64, locator = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q"), struct.Struct("<4sLQL")
-    tail_at = max(0, file.seek(0, 2) - (1 << 16) - end.size - locator.size - end64.size)
-    file.seek(tail_at)
-    tail = file.read()
-    # zipfile takes a record that ends the file first, and else the last one it finds.
-    at = len(tail) - end.size if tail[-end.size :].startswith(b"PK\5\6") else tail.rfind(b"PK\5\6")
-    if at < 0 or len(tail) - at < end.size:
-        raise UserError(f"{refused}: it is no zip")
-    directory = end.unpack_from(tail, at)[5]
-    if at >= locator.size and tail.startswith(b"PK\6\7", at - locator.size):
-        at64 = at - locator.size - end64.size
-        position = locator.unpack_from(tail, at - locator.size)[2]
-        if at64 < 0 or not tail.startswith(b"PK\6\6", at64) or position != tail_at + at64:
-            raise UserError(f"{refused}: its table of contents is malformed")
-        directory = max(directory if directory != 0xFFFFFFFF else 0, end64.unpack_from(tail, at64)[8])
-    if directory > limit:
-        raise UserError(f"{refused}: it holds too many files")
-
-
 def _check_member(info: zipfile.ZipInfo, refused: str) -> None:
+    check_name(info.filename, refused)
     # Windows packers leave the Unix mode 0; everything that is not a plain file or folder is refused.
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise UserError(f"{refused}: {_shown(info.filename)} is a link or device")
@@ -206,6 +188,28 @@ def _check_member(info: zipfile.ZipInfo, refused: str) -> None:
         raise UserError(f"{refused}: {_shown(info.filename)} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UserError(f"{refused}: {_shown(info.filename)} is packed by another method than deflate")
+
+
+def check_name(name: str, refused: str) -> tuple[str, ...]:
+    """Return the parts of a file's path inside a submission, with slashes between them.
+
+    Raises
+    ------
+    UserError
+        Starting with `refused`, where it is empty, leads out, is no UTF-8, or is too long or deep for a file system.
+    """
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or ".." in parts or re.search(r"[\\:\x00-\x1f]", name):
+        raise UserError(f"{refused}: {_shown(name)} is not a path inside it")
+    try:
+        sizes = [len(part.encode("utf-8")) for part in parts]
+    except UnicodeEncodeError as error:
+        raise UserError(f"{refused}: the name {_shown(name)} is not UTF-8") from error
+    if max(sizes) > MAX_NAME_BYTES or len(parts) > MAX_DEPTH:
+        raise UserError(
+            f"{refused}: {_shown(name)} is longer than {MAX_NAME_BYTES} bytes or deeper than {MAX_DEPTH} folders"
+        )
+    return parts
 
 
 class _Writer:
@@ -224,9 +228,7 @@ class _Writer:
             self.add(name, stream)
 
     def add(self, name: str, stream: IO[bytes]) -> None:
-        parts = PurePosixPath(name).parts
-        if not parts or name.startswith("/") or ".." in parts or re.search(r"[\\:\x00-\x1f]", name):
-            raise UserError(f"{self.refused}: {_shown(name)} is not a path inside it")
+        parts = check_name(name, self.refused)
         if LEFT_OUT.intersection(parts):
             return
         self.files += 1
@@ -241,22 +243,31 @@ class _Writer:
                     if self.bytes_left < 0:
                         raise UserError(f"{self.refused}: unpacked it is too large, or too large for its packed size")
                     file.write(chunk)
-        except (FileExistsError, NotADirectoryError) as error:
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise UserError(f"{self.refused}: it holds {_shown(name)} twice") from error
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the names (relative, with slashes) and paths of a folder's files; refuses links and devices."""
-    for path in folder.iterdir():
-        if path.name in LEFT_OUT:
-            continue
-        mode = path.lstat().st_mode
-        if stat.S_ISDIR(mode):
-            yield from ((f"{path.name}/{name}", inner) for name, inner in _files(path))
-        elif stat.S_ISREG(mode):
-            yield path.name, path
-        else:
-            raise UserError(f"{path} is a link or device; a submission holds plain files only")
+    """Yield the names (relative, with slashes) and paths of a folder's files; refuses links, devices and depths."""
+    ahead: list[tuple[str, Path]] = [("", folder)]
+    seen = 0
+    while ahead:
+        before, inside = ahead.pop()
+        for path in inside.iterdir():
+            if path.name in LEFT_OUT:
+                continue
+            seen += 1
+            name = before + path.name
+            check_name(name, f"{_shown(folder.name)} was refused")
+            if seen > 2 * MAX_FILES:
+                raise UserError(f"{_shown(folder.name)} was refused: it holds more than {MAX_FILES} files")
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                ahead.append((f"{name}/", path))
+            elif stat.S_ISREG(mode):
+                yield name, path
+            else:
+                raise UserError(f"{_shown(name)} is a link or device; a submission holds plain files only")
 
 
 def _image(folder: Path, name: str) -> str | None:
