@@ -1,6 +1,7 @@
 """Finished pieces of work, kept under the digest of what they came from: nothing is done twice, nothing half."""
 
 import hashlib
+import hmac
 import json
 import os
 import tempfile
@@ -8,12 +9,13 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 _FACTS = "facts.json"
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+_DIGEST_BYTES = 64  # SHA-256 in hexadecimal
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Store:
     """A folder of pieces, one `.npz` each (arrays, and facts as JSON; no pickles), for any number of writers.
 
     A piece is written to a temporary name, synced and renamed, so that it is there whole or not at all whenever a
-    writer or the machine dies. Two writers of one key write the same.
+    writer or the machine dies. Two writers of one key write the same. A piece ends with a digest of its kind, its key
+    and its content (as the comment of the zip, so that NumPy reads it too): one that a disk damaged or a hand moved
+    counts as missing, and is made again.
 
     Parameters
     ----------
@@ -52,16 +56,24 @@ class Store:
         return self.root / kind / f"{key}.npz"
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether a piece is there."""
-        return self.path(kind, key).is_file()
+        """Whether a piece is there and sound."""
+        try:
+            with self.path(kind, key).open("rb") as file:
+                return _is_sound(file, kind, key)
+        except OSError:
+            return False
 
     def get(self, kind: str, key: str) -> Piece | None:
-        """Return a piece; None where there is none, or none that can be read (it is then made again)."""
+        """Return a piece; None where there is none, or none that is sound (it is then made again)."""
         try:
             # Opened here: np.load leaves a file open that is no sound zip.
-            with self.path(kind, key).open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                facts = json.loads(stored[_FACTS].tobytes())
-                return Piece(facts, {name: stored[name] for name in stored.files if name != _FACTS})
+            with self.path(kind, key).open("rb") as file:
+                if not _is_sound(file, kind, key):
+                    return None
+                file.seek(0)
+                with np.load(file, allow_pickle=False) as stored:
+                    facts = json.loads(stored[_FACTS].tobytes())
+                    return Piece(facts, {name: stored[name] for name in stored.files if name != _FACTS})
         except _UNREADABLE:
             return None
 
@@ -78,8 +90,11 @@ class Store:
         facts = np.frombuffer(json.dumps(piece.facts, sort_keys=True, allow_nan=False).encode(), np.uint8)
         handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with os.fdopen(handle, "w+b") as file:
                 np.savez(file, **{_FACTS: facts}, **piece.arrays)  # type: ignore[arg-type]
+                file.seek(-2, os.SEEK_END)  # the length of the comment, none so far
+                file.write(_DIGEST_BYTES.to_bytes(2, "little"))
+                file.write(_digest(file, kind, key, file.tell()))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, path)
@@ -91,6 +106,21 @@ class Store:
             os.fsync(folder)  # the new name, too, outlives a power cut
         finally:
             os.close(folder)
+
+
+def _digest(file: IO[bytes], kind: str, key: str, size: int) -> bytes:
+    """Digest the first `size` bytes of a piece; leaves the file's position there."""
+    digest = hashlib.sha256(f"{kind}/{key}\n".encode())
+    file.seek(0)
+    while size and (chunk := file.read(min(size, 1 << 20))):
+        digest.update(chunk)
+        size -= len(chunk)
+    return digest.hexdigest().encode()
+
+
+def _is_sound(file: IO[bytes], kind: str, key: str) -> bool:
+    size = file.seek(0, os.SEEK_END) - _DIGEST_BYTES
+    return size > 0 and hmac.compare_digest(_digest(file, kind, key, size), file.read())
 
 
 def key(inputs: Mapping[str, Any]) -> str:

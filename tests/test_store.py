@@ -66,3 +66,32 @@ def test_digests_tell_arrays_of_the_same_bytes_apart():
     }
     assert len(digests) == 4
     assert digest_arrays(np.asfortranarray(np.arange(6.0).reshape(2, 3))) == digest_arrays(np.arange(6.0).reshape(2, 3))
+
+
+def test_a_flipped_bit_anywhere_is_noticed_and_the_piece_counts_as_missing(tmp_path):
+    store = Store(tmp_path)
+    store.put("utility", "k", PIECE)
+    path = store.path("utility", "k")
+    content = path.read_bytes()
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ (1 << at % 8)]) + content[at + 1 :])
+        assert not store.has("utility", "k"), at
+        assert store.get("utility", "k") is None, at
+    store.put("utility", "k", PIECE)  # and it is made again
+    assert store.get("utility", "k").facts == PIECE.facts
+
+
+def test_a_piece_moved_to_another_key_or_kind_counts_as_missing(tmp_path):
+    store = Store(tmp_path)
+    store.put("hider", "k", PIECE)
+    for kind, name in (("hider", "other"), ("seeker", "k")):
+        store.path(kind, name).parent.mkdir(exist_ok=True)
+        store.path(kind, name).write_bytes(store.path("hider", "k").read_bytes())
+        assert store.get(kind, name) is None
+
+
+def test_a_piece_is_still_an_npz_that_numpy_reads(tmp_path):
+    store = Store(tmp_path)
+    store.put("hider", "k", PIECE)
+    with np.load(store.path("hider", "k"), allow_pickle=False) as stored:
+        np.testing.assert_array_equal(stored["data"], PIECE.arrays["data"])
