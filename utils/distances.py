@@ -3,6 +3,8 @@
 import numpy as np
 
 _BLOCK = 1024  # a block of pairs is 1024 x 1024 float32: 4 MiB, whatever the number of records
+_CENTRE = 256  # references whose median is the centre
+_FAR = 1e15  # squared and summed over 100,000 values it still fits into float32
 _PAIRS = 16  # neighbours compared in double precision at once: they stay in the cache
 
 
@@ -28,14 +30,17 @@ def nearest_neighbours(queries: np.ndarray, references: np.ndarray) -> tuple[np.
     """
     flat_queries = queries.reshape(len(queries), -1)
     flat_references = references.reshape(len(references), -1)
-    centre = flat_references.mean(axis=0, dtype=np.float64).astype(np.float32)
-    right = np.subtract(flat_references, centre, dtype=np.float32, casting="unsafe")
+    # A median of some references: a single wild value, which any hider can put in, would move a mean so far away that
+    # float32 could no longer tell the rest apart.
+    sample = flat_references[:: max(1, len(flat_references) // _CENTRE)]
+    centre = np.median(sample, axis=0).astype(np.float32)
+    right = _centred(flat_references, centre)
     right_norms = np.einsum("md,md->m", right, right)
     distances = np.empty(len(queries))
-    nearest = np.empty(len(queries), dtype=np.intp)
+    nearest = np.zeros(len(queries), dtype=np.intp)
     for start in range(0, len(queries), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        left = np.subtract(flat_queries[rows], centre, dtype=np.float32, casting="unsafe")
+        left = _centred(flat_queries[rows], centre)
         best = np.full(len(left), np.inf, dtype=np.float32)
         for first in range(0, len(right), _BLOCK):
             columns = slice(first, first + _BLOCK)
@@ -52,3 +57,14 @@ def nearest_neighbours(queries: np.ndarray, references: np.ndarray) -> tuple[np.
         difference = np.subtract(flat_queries[rows], flat_references[nearest[rows]], dtype=np.float64)
         distances[rows] = np.sqrt(np.einsum("nd,nd->n", difference, difference))
     return distances, nearest
+
+
+def _centred(vectors: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Return vectors minus centre in float32, with values so far out that their squares would overflow held back."""
+    centred = np.empty(vectors.shape, np.float32)
+    for start in range(0, len(vectors), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        difference = np.subtract(vectors[rows], centre, dtype=np.float64)
+        np.clip(difference, -_FAR, _FAR, out=difference)
+        centred[rows] = difference
+    return centred
