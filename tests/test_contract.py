@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from scoring.submissions.players import check_generated, check_labels
+from scoring.contract import check_generated, check_labels
 from utils.errors import UserError
 from utils.misc import fix_all_random_seeds, temp_seed_numpy
 from utils.solutions import (

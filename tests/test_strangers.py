@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
+from scoring.contract import check_generated, check_labels
 from scoring.strangers import REASONS, Failed, HostError, Reason, untrusted
-from scoring.submissions.players import check_generated, check_labels
 from utils.errors import UserError
 from utils.text import printable
 

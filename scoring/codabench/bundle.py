@@ -18,15 +18,17 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from scoring.contract import ARRAYS, Role
 from scoring.data import datasets as data_sets
 from scoring.files import atomic_path
 from scoring.report import plots
+from scoring.round import Round
 from scoring.sandbox import Outcome, ProcessSandbox
 from scoring.sandbox.exchange import RUNNER, read_outputs
 from scoring.statistics import auroc
 from scoring.submissions.packing import LEFT_OUT
-from scoring.submissions.submission import HOME, Role, package_files
-from scoring.tournament.engine import Context, Entrant, Settings, Stays, hidden_data, hide, prepare
+from scoring.submissions.submission import HOME, package_files
+from scoring.tournament.engine import Context, Entrant, Settings, hidden_data, hide, prepare
 from utils.errors import UserError
 
 IMAGE = "codalab/codalab-legacy:py312"
@@ -76,8 +78,8 @@ def write_bundle(settings: Settings, submissions: Sequence[str], output: Path, i
     folder = Path(tempfile.mkdtemp())
     try:
         _programs(folder)
-        _hider_task(folder / "hider_task", prepared.context, prepared.stays, prepared.seekers)
-        _seeker_task(folder / "seeker_task", other.context, other.stays, hidden)
+        _hider_task(folder / "hider_task", prepared.context, prepared.round, prepared.seekers)
+        _seeker_task(folder / "seeker_task", other.context, other.round, hidden)
         _pages(folder, settings, prepared.data_set, image)
         for role, entrants in (("hider", prepared.hiders), ("seeker", prepared.seekers)):
             shutil.copytree(prepared.context.output / "submissions" / entrants[0].digest, folder / "solutions" / role)
@@ -208,49 +210,42 @@ def _programs(folder: Path) -> None:
     (scoring / "metadata.yaml").write_text(f"command: {command}\n", encoding="utf-8")
 
 
-def _hider_task(folder: Path, context: Context, stays: Stays, seekers: Sequence[Entrant]) -> None:
-    arrays = {"data": stays.data[stays.members], "padding_mask": stays.padding_mask[stays.members]}
-    _write_run(folder / "input_data" / "members", "hider", context.seed, arrays)
-    _write_reference(folder / "reference_data", "hider", context, stays, [seeker.name for seeker in seekers])
+def _hider_task(folder: Path, context: Context, round_: Round, seekers: Sequence[Entrant]) -> None:
+    _write_run(folder / "input_data" / "members", "hider", round_.hider_input())
+    _write_reference(folder / "reference_data", "hider", context, round_, [seeker.name for seeker in seekers])
     for seeker in seekers:
         source = context.output / "submissions" / seeker.digest
         shutil.copytree(source, folder / "reference_data" / "seekers" / seeker.name)
 
 
-def _seeker_task(folder: Path, context: Context, stays: Stays, hidden: dict[str, Any]) -> None:
+def _seeker_task(folder: Path, context: Context, round_: Round, hidden: dict[str, Any]) -> None:
     for name, (generated, mask) in hidden.items():
-        arrays = {
-            "generated_data": generated,
-            "generated_data_padding_mask": mask,
-            "enlarged_data": stays.data,
-            "enlarged_data_padding_mask": stays.padding_mask,
-        }
-        _write_run(folder / "input_data" / name, "seeker", stays.seeker_seed, arrays)
-    _write_reference(folder / "reference_data", "seeker", context, stays, list(hidden))
+        _write_run(folder / "input_data" / name, "seeker", round_.seeker_input(generated, mask))
+    _write_reference(folder / "reference_data", "seeker", context, round_, list(hidden))
 
 
-def _write_run(folder: Path, role: Role, seed: int, arrays: dict[str, np.ndarray | None]) -> None:
+def _write_run(folder: Path, role: Role, input_dict: dict[str, Any]) -> None:
     folder.mkdir(parents=True)
+    arrays: dict[str, np.ndarray | None] = {name: input_dict[name] for name in ARRAYS[role]}
     present = [name for name, array in arrays.items() if array is not None]
     for name in present:
         np.save(folder / f"{name}.npy", arrays[name], allow_pickle=False)  # type: ignore[arg-type]
     absent = [name for name in arrays if name not in present]
-    request = {"role": role, "seed": seed, "parameters": None, "arrays": present, "absent": absent}
+    request = {"role": role, "seed": input_dict["seed"], "parameters": None, "arrays": present, "absent": absent}
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
 
 
-def _write_reference(folder: Path, role: Role, context: Context, stays: Stays, opponents: list[str]) -> None:
+def _write_reference(folder: Path, role: Role, context: Context, round_: Round, opponents: list[str]) -> None:
     folder.mkdir(parents=True)
-    truth = np.isin(np.arange(len(stays.data)), stays.members)
-    np.savez(folder / "data.npz", data=stays.data, padding_mask=stays.padding_mask, truth=truth)
+    np.savez(folder / "data.npz", data=round_.data, padding_mask=round_.padding_mask, truth=round_.truth)
     facts = {
         "role": role,
         "seed": context.seed,
-        "seeker_seed": stays.seeker_seed,
-        "members": stays.members.tolist(),
+        "seeker_seed": round_.seeker_seed,
+        "members": round_.members.tolist(),
         "opponents": opponents,
         "features": list(context.features),
-        "feature_names": stays.facts["data"]["feature_names"],
+        "feature_names": round_.feature_names,
         "checked": bool(context.utility_seeds),
         "skip_osa": context.skip_osa,
         "auroc_threshold": context.auroc_threshold,

@@ -30,6 +30,8 @@ class DataSet:
         Digest of the arrays and the feature names: of exactly what was played.
     warnings : list of str
         What a reader of the results should know about the data.
+    patients : ndarray of int or str, shape [N], optional
+        Whose stay it is. All stays of one patient are members, or none is. If it is None, each stay is a patient.
     """
 
     data: np.ndarray
@@ -38,6 +40,7 @@ class DataSet:
     name: str
     sha256: str
     warnings: list[str] = field(default_factory=list)
+    patients: np.ndarray | None = None
 
 
 def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
@@ -71,20 +74,7 @@ def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
     data, padding_mask = reshape_longitudinal(frame, max_seq_len)
     if len(data) < 2:
         raise UserError(f"{path.name} holds one stay only; a match needs members and non-members")
-    return DataSet(data, padding_mask, names, path.name, _digest(data, names), warnings)
-
-
-def shown_to_seekers(data: np.ndarray, seed: int) -> tuple[np.ndarray, int]:
-    """Return the order in which seekers are shown the stays [N, T, F], and the seed that they are handed.
-
-    In the file's order, whoever knows or guesses the split's seed knows the members (`data_division` is public). So
-    both are drawn from a digest that needs the stays in the file's order: repeatable for the organiser, unknown to a
-    seeker of secret data. Where the data are public, the split's seed must be secret.
-    """
-    digest = hashlib.sha256(f"shown to seekers {seed}".encode())
-    digest.update(np.ascontiguousarray(data[:, -1]).data.cast("B"))
-    rng = np.random.default_rng(int.from_bytes(digest.digest(), "big"))
-    return rng.permutation(len(data)), int(rng.integers(2**31))
+    return DataSet(data, padding_mask, names, path.name, digest(data, names), warnings)
 
 
 def _warnings(frame: polars.DataFrame) -> Iterator[str]:
@@ -96,7 +86,8 @@ def _warnings(frame: polars.DataFrame) -> Iterator[str]:
         yield f"{without_time} rows have no time"
 
 
-def _digest(data: np.ndarray, names: list[str]) -> str:
-    digest = hashlib.sha256("\0".join([*names, repr(data.shape)]).encode())
-    digest.update(np.ascontiguousarray(data).data.cast("B"))
-    return digest.hexdigest()
+def digest(data: np.ndarray, names: list[str]) -> str:
+    """Return the SHA-256 of stays [N, T, F] and the names of their features, in hexadecimal."""
+    total = hashlib.sha256("\0".join([*names, repr(data.shape)]).encode())
+    total.update(np.ascontiguousarray(data).data.cast("B"))
+    return total.hexdigest()

@@ -4,6 +4,7 @@ import numpy as np
 
 from scoring.report.match_page import ReportArrays
 from scoring.report.projections import feature_means, project
+from scoring.round import Round
 from utils.data_preprocess import FeatureStatistics, preprocess_imputed
 from utils.distances import nearest_neighbours
 
@@ -13,28 +14,21 @@ BINS = 40
 
 
 def compare(
-    data: np.ndarray,
-    padding_mask: np.ndarray,
-    members: np.ndarray,
-    generated: np.ndarray,
-    generated_mask: np.ndarray | None,
-    rng: np.random.Generator,
+    round_: Round, generated: np.ndarray, generated_mask: np.ndarray | None, rng: np.random.Generator
 ) -> ReportArrays:
     """Compute the arrays behind the report's plots.
 
     Parameters
     ----------
-    data : ndarray, shape [M, T, F]
-        The enlarged data: members and non-members.
-    padding_mask : ndarray of bool, shape [M, T, F]
-    members : ndarray of int, shape [N]
-        Indices of the members, in the order of `generated`.
+    round_ : Round
+        The stays of both sides. Its members are in the order of `generated`.
     generated : ndarray, shape [N, T, F]
     generated_mask : ndarray of bool, shape [N, T, F], or None
     rng : numpy.random.Generator
         Draws which stays are sampled.
     """
-    others = np.setdiff1d(np.arange(len(data)), members)
+    data, padding_mask, members = round_.data, round_.padding_mask, round_.members
+    others = np.flatnonzero(~round_.truth)
     sampled_members = rng.permutation(members)[:SAMPLED_STAYS]
     sampled_others = rng.permutation(others)[:SAMPLED_STAYS]
     sample = np.concatenate([sampled_members, sampled_others])
@@ -60,7 +54,7 @@ def compare(
         original_stay_padded=padding_mask[stay, :, 0],
         generated_stay_padded=_padded_steps(generated, generated_mask, shown),
         histograms=_histograms(data, padding_mask, members, generated, generated_mask),
-        labels=np.isin(np.arange(len(data)), members),
+        labels=round_.truth,
         scores=None,
         projections=projections,
     )

@@ -10,9 +10,9 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from scoring.contract import Role
 from scoring.files import write_text
 from scoring.statistics import wilson_interval
-from scoring.submissions.submission import Role
 from scoring.tournament.engine import Done, Entrant, Results
 
 NO_HIDER_SCORE, NO_SEEKER_SCORE = 9.99, -9.99  # the contract's, where none could be computed

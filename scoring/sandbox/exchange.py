@@ -18,12 +18,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from scoring.contract import ARRAYS, Role, check_generated, check_labels
 from scoring.sandbox.interface import Outcome, Status
 from scoring.sandbox.leftovers import is_dead, this_process
 from scoring.sandbox.runner import EXCEPTION, FORM, FULL, MEMORY
 from scoring.strangers import Failed, HostError, Reason, untrusted
-from scoring.submissions.players import check_generated, check_labels
-from scoring.submissions.submission import Role
 from utils.arrays import read_npz
 from utils.text import printable
 
@@ -34,15 +33,6 @@ MAX_SOURCE_BYTES = 1 << 20
 READ_SECONDS = 300.0
 SPARE_BYTES = 64 << 20  # a disk with less left is full
 MAKE_ROOM = "make room there, or set TMPDIR, and start again"
-ARRAYS: dict[Role, tuple[str, ...]] = {
-    "hider": ("data", "padding_mask"),
-    "seeker": (
-        "generated_data",
-        "generated_data_padding_mask",
-        "enlarged_data",
-        "enlarged_data_padding_mask",
-    ),
-}
 OUTPUTS: dict[Role, set[str]] = {
     "hider": {"generated_data", "padding_mask", "eval_seeds", "rescore"},
     "seeker": {"labels", "scores"},

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from scoring.submissions.submission import Role
+from scoring.contract import Role
 
 Status = Literal["ok", "failed", "timeout", "memory", "output_limit", "invalid_output"]
 GIB = 1 << 30

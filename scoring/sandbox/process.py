@@ -15,11 +15,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from scoring.contract import Role
 from scoring.sandbox import guard
 from scoring.sandbox.exchange import Exchange, private_exchange, remove_leftovers
 from scoring.sandbox.interface import DEFAULT_LIMITS, Limits, Outcome, Status
 from scoring.strangers import Reason
-from scoring.submissions.submission import Role
 from utils.errors import UserError
 
 GUARD = Path(guard.__file__)

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from scoring import cli
+from scoring.contract import Role
+from scoring.data.datasets import DataSet
 from scoring.data.simulate import simulate
 from scoring.files import atomic_path
+from scoring.round import Round, divide_as_2020
 from scoring.sandbox import Limits, Outcome, ProcessSandbox
 from scoring.sandbox.interface import DEFAULT_IMAGE
 from scoring.submissions.players import Player, find_player
-from scoring.submissions.submission import HOME, Role, Submission, check_image, package_files, take_in
+from scoring.submissions.submission import HOME, Submission, check_image, package_files, take_in
 from utils.data_preprocess import reshape_longitudinal
-from utils.data_utils import data_division
 from utils.errors import UserError
 
 LEFT_OUT = {".csv", ".npz", ".zip", ".pyc", ".log"}  # data and outputs; trained weights travel as .npy, .h5, ...
@@ -75,8 +77,10 @@ def smoke_match(packed: Path, role: Role) -> float:
     UserError
         Where the zip is refused, or one side fails.
     """
-    data, mask = reshape_longitudinal(simulate(STAYS, FEATURES, SEED), TIME_POINTS)
-    _, (members, _) = data_division(data, seed=SEED, divide_rates=[0.5, 0.5])
+    frame = simulate(STAYS, FEATURES, SEED)
+    data, mask = reshape_longitudinal(frame, TIME_POINTS)
+    stays = DataSet(data, mask, frame.columns[1:], "simulated stays", "")
+    round_ = Round.of(stays, divide_as_2020(stays, SEED, 0.5))
     folder = Path(tempfile.mkdtemp())
     try:
         other: Role = "seeker" if role == "hider" else "hider"
@@ -84,26 +88,19 @@ def smoke_match(packed: Path, role: Role) -> float:
             role: take_in(packed, folder / role, role),
             other: take_in(find_player(other, None, HOME).source, folder / other, other),
         }
-        hidden = _play(sides["hider"], {"data": data[members], "padding_mask": mask[members]})
+        hidden = _play(sides["hider"], round_.hider_input())
         if hidden.outputs.get("rescore"):
             raise UserError("the smoke match failed: the hider asks for data that it has not generated yet")
-        found = _play(
-            sides["seeker"],
-            {
-                "generated_data": hidden.outputs["generated_data"],
-                "generated_data_padding_mask": hidden.outputs["padding_mask"],
-                "enlarged_data": data,
-                "enlarged_data_padding_mask": mask,
-            },
-        )
+        generated, generated_mask = hidden.outputs["generated_data"], hidden.outputs["padding_mask"]
+        found = _play(sides["seeker"], round_.seeker_input(generated, generated_mask))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    truth = np.isin(np.arange(STAYS), members)
-    return float(np.mean(found.outputs["labels"] == truth))
+    return float(np.mean(found.outputs["labels"] == round_.truth))
 
 
-def _play(side: Submission, arrays: dict[str, Any]) -> Outcome:
-    outcome = ProcessSandbox().run(side.folder, side.role, arrays, SEED, SMOKE_LIMITS)
+def _play(side: Submission, input_dict: dict[str, Any]) -> Outcome:
+    arrays = {name: value for name, value in input_dict.items() if name != "seed"}
+    outcome = ProcessSandbox().run(side.folder, side.role, arrays, input_dict["seed"], SMOKE_LIMITS)
     if outcome.status != "ok":
         print(outcome.submitter_log, file=sys.stderr, end="")
         raise UserError(f"the smoke match failed: the {side.role} {outcome.reason}; no zip was written")

@@ -1,26 +1,22 @@
-"""Finding a hider or seeker by what the user calls it, running it, and checking what it returns."""
+"""Finding a hider or seeker by what the user calls it, and running it."""
 
 import dataclasses
 import importlib.util
 import sys
 import tempfile
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
-from scoring.strangers import Failed, Reason
+from scoring.contract import Role
 from utils.errors import UserError
 from utils.misc import fix_all_random_seeds
 from utils.parameters import parse_parameters
-from utils.solutions import RESCORE, parse_hider_output
+from utils.solutions import RESCORE
 
-Role = Literal["hider", "seeker"]
 DEFAULTS: dict[Role, str] = {"hider": "addnoise", "seeker": "knn"}
-LARGEST = 1e30  # of generated values: their squares and sums stay finite, and they fit into float32
 
 
 @dataclass(frozen=True)
@@ -34,41 +30,62 @@ class Player:
         As the user and the report call it.
     source : Path
         Its `.py` file, folder or zip.
+    setting : str, optional
+        Its parameters as the user wrote them: `noise_size=0.2`, or the name of a setting such as `published`.
+    module : module, optional
+        What the `.py` file was imported as, once `check_player` has done so.
     """
 
     role: Role
     name: str
     source: Path
+    setting: str | None = None
+    module: ModuleType | None = field(default=None, compare=False)
 
 
-def find_player(role: Role, wanted: str | None, home: Path) -> Player:
+def find_player(role: Role, wanted: str | None, home: Path, setting: str | None = None) -> Player:
     """Find the hider or seeker the user means.
 
     Parameters
     ----------
     role : "hider" or "seeker"
     wanted : str, optional
-        A name (`addnoise` is `hider_addnoise.py`), a `.py` file, a folder or a zip. Without it, `hider.py` or
-        `seeker.py` in `home`, or else the default method.
+        A name (`addnoise` is `hider_addnoise.py`), a `.py` file, a folder or a zip. A setting may follow after a
+        colon: `adversarial:published`, `addnoise:noise_size=0.2`. Without it, `hider.py` or `seeker.py` in `home` is
+        played, or else the default method.
     home : Path
         The folder of `main.py`.
+    setting : str, optional
+        More parameters, which take precedence over those after the colon.
 
     Raises
     ------
     UserError
-        Where there is no such thing; lists the known names.
+        If there is no such thing. The message lists the known names.
     """
     if wanted is None:
         own = home / f"{role}.py"
-        return Player(role, role, own) if own.is_file() else find_player(role, DEFAULTS[role], home)
+        if own.is_file():
+            return Player(role, role, own, setting)
+        return find_player(role, DEFAULTS[role], home, setting)
+    wanted, after_colon = split_setting(wanted)
+    setting = ",".join(part for part in (after_colon, setting) if part) or None
     named = home / f"{role}_{wanted}.py"
     if named.is_file():
-        return Player(role, wanted, named)
+        return Player(role, wanted, named, setting)
     path = Path(wanted)
     if path.is_dir() or (path.is_file() and path.suffix in (".py", ".zip")):
-        return Player(role, path.resolve().stem, path.resolve())
+        return Player(role, path.resolve().stem, path.resolve(), setting)
     known = ", ".join(known_players(role, home))
     raise UserError(f"unknown {role} '{wanted}'; known are {known}; or name a .py file, a folder or a .zip")
+
+
+def split_setting(wanted: str) -> tuple[str, str | None]:
+    """Split `adversarial:published` into a method's name or path and its setting, which is None if there is none."""
+    if Path(wanted).exists():
+        return wanted, None
+    name, _, setting = wanted.partition(":")
+    return name, setting or None
 
 
 def known_players(role: Role, home: Path) -> list[str]:
@@ -82,7 +99,7 @@ def load_player(player: Player) -> ModuleType:
     Raises
     ------
     UserError
-        Where the import fails or the module has no function `hider` or `seeker`.
+        If the import fails or the module has no function `hider` or `seeker`.
     """
     spec = importlib.util.spec_from_file_location(player.source.stem, player.source)
     if spec is None or spec.loader is None:
@@ -103,13 +120,13 @@ def load_player(player: Player) -> ModuleType:
     return module
 
 
-def check_player(player: Player, parameters: str | None) -> ModuleType | None:
-    """See that a player can be imported and takes its parameters, before anything long is run.
+def check_player(player: Player) -> Player:
+    """See that a player can be imported and takes its setting, before anything long is run.
 
     Returns
     -------
-    module or None
-        Its module, for `play`; None for a folder or zip, which is looked at when it is played.
+    Player
+        The player with its module. A folder or zip is returned as it is: it is looked at when it is played.
 
     Raises
     ------
@@ -117,27 +134,21 @@ def check_player(player: Player, parameters: str | None) -> ModuleType | None:
         As `load_player` and `parse_parameters`.
     """
     if player.source.suffix != ".py":
-        return None
+        return player
     module = load_player(player)
-    if parameters:
-        parse_parameters(module, parameters)
-    return module
+    if player.setting:
+        parse_parameters(module, player.setting)
+    return replace(player, module=module)
 
 
-def play(
-    player: Player, input_dict: dict[str, Any], parameters: str | None, module: ModuleType | None = None
-) -> tuple[Any, dict[str, Any]]:
+def play(player: Player, input_dict: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Run a player on its input: a `.py` file in this process, a folder or zip in a sandbox with its own `utils/`.
 
     Parameters
     ----------
     player : Player
     input_dict : dict
-        The contract's input; `seed` also seeds the legacy global generators, as in 2020.
-    parameters : str, optional
-        `name=value,...` for its parameter block.
-    module : module, optional
-        What `check_player` returned.
+        The contract's input. `seed` also seeds the legacy global generators, as in 2020.
 
     Returns
     -------
@@ -149,12 +160,12 @@ def play(
     Raises
     ------
     UserError
-        Where it cannot be imported, has no such parameter, or raises.
+        If it cannot be imported, has no such parameter, or raises.
     """
     if player.source.suffix != ".py":
-        return _play_sandboxed(player, input_dict, parameters)
-    module = module or load_player(player)
-    block = parse_parameters(module, parameters) if parameters else None
+        return _play_sandboxed(player, input_dict)
+    module = player.module or load_player(player)
+    block = parse_parameters(module, player.setting) if player.setting else None
     fix_all_random_seeds(input_dict["seed"])
     function = getattr(module, player.role)
     try:
@@ -168,7 +179,7 @@ def play(
     return output, dataclasses.asdict(block) if block is not None else {}
 
 
-def _play_sandboxed(player: Player, input_dict: dict[str, Any], parameters: str | None) -> tuple[Any, dict[str, Any]]:
+def _play_sandboxed(player: Player, input_dict: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     from scoring.sandbox import ProcessSandbox
     from scoring.submissions.submission import take_in
 
@@ -177,13 +188,13 @@ def _play_sandboxed(player: Player, input_dict: dict[str, Any], parameters: str 
     arrays = {name: value for name, value in input_dict.items() if name != "seed"}
     with tempfile.TemporaryDirectory() as folder:
         submission = take_in(player.source, Path(folder) / "submission", player.role)
-        outcome = sandbox.run(submission.folder, player.role, arrays, input_dict["seed"], parameters=parameters)
+        outcome = sandbox.run(submission.folder, player.role, arrays, input_dict["seed"], parameters=player.setting)
     if outcome.status != "ok":
         # Whoever runs main.py owns the data; the traceback is shown to them whole, under --debug.
         error = RuntimeError(f"{outcome.submitter_log}\n{outcome.stderr}".strip())
         raise UserError(f"{player.role} '{player.name}' {outcome.reason}; --debug shows more") from error
     outputs = outcome.outputs
-    used = {"given": parameters} if parameters else {}
+    used = {"given": player.setting} if player.setting else {}
     if player.role == "seeker":
         return (outputs["labels"], outputs["scores"]), used
     if outputs.get("rescore"):
@@ -196,113 +207,3 @@ def _failure(player: Player, what: str, error: BaseException) -> str:
     where = f" ({player.source.name}, line {frames[-1].lineno})" if frames else ""
     message = " ".join(str(error).split())[:200]
     return f"{player.role} '{player.name}' {what} {type(error).__name__}: {message}{where}; --debug shows the traceback"
-
-
-def check_generated(
-    player: str, output: Any, shape: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray | None, int | None] | None:
-    """Check what a hider returned.
-
-    Parameters
-    ----------
-    player : str
-        How messages call it.
-    output : object
-        One of the contract's forms.
-    shape : tuple of int
-        The input's shape [N, T, F].
-
-    Returns
-    -------
-    (generated, padding_mask, eval_seeds), or None for "rescore"
-        `generated` is float64 [N, T, F]; `padding_mask` bool [N, T, F] or None.
-
-    Raises
-    ------
-    UserError
-        Where the type, shape or content is wrong; says which.
-    """
-    if isinstance(output, str):
-        if output in RESCORE:
-            return None
-        raise Failed(Reason.TEXT, f"{player} returned the text {output[:40]!a}; the only text allowed is 'rescore'")
-    try:
-        generated, mask, eval_seeds = parse_hider_output(output)
-    except RuntimeError as error:
-        raise Failed(Reason.FORM, f"{player}: {error}") from error
-    generated = _numbers(player, "generated data", generated)
-    if generated.shape != shape:
-        raise Failed(Reason.SHAPE, f"{player} returned generated data of shape {generated.shape}, expected {shape}")
-    if np.isnan(generated).all():
-        raise Failed(Reason.ALL_NAN, f"{player} returned generated data in which every cell is NaN")
-    # fmax and fmin pass NaN over and need no copy of the data.
-    largest = max(np.fmax.reduce(generated, axis=None), -np.fmin.reduce(generated, axis=None))
-    if np.isinf(largest):
-        count = int(np.isinf(generated).sum())
-        raise Failed(Reason.INFINITE, f"{player} returned generated data with {count} infinite cells")
-    if largest > LARGEST:
-        raise Failed(Reason.TOO_LARGE, f"{player} returned generated data beyond {LARGEST:g}: {largest:g}")
-    if mask is not None:
-        if mask.shape != shape:
-            raise Failed(Reason.SHAPE, f"{player} returned a padding mask of shape {mask.shape}, expected {shape}")
-        if not (mask.dtype == bool or np.isin(mask, (0, 1)).all()):
-            raise Failed(Reason.MASK, f"{player} returned a padding mask that holds more than True and False")
-        mask = mask.astype(bool, copy=False)
-        if mask.all():
-            raise Failed(Reason.ALL_PADDED, f"{player} returned a padding mask that covers every cell")
-    if eval_seeds is not None and not 0 <= eval_seeds <= 5:
-        raise Failed(Reason.EVAL_SEEDS, f"{player} returned eval_seeds {eval_seeds}, expected 0 to 5")
-    return generated, mask, eval_seeds
-
-
-def check_labels(player: str, output: Any, count: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check what a seeker returned.
-
-    Parameters
-    ----------
-    player : str
-        How messages call it.
-    output : object
-        Labels of shape (M,), (M, 1) or (1, M), or a tuple (labels, scores) of such.
-    count : int
-        M, the number of enlarged stays.
-
-    Returns
-    -------
-    labels : ndarray of bool, shape [M]
-        True where above 0.5.
-    scores : ndarray of float64, shape [M], or None
-        Higher is more likely a member; the labels themselves where they are graded.
-
-    Raises
-    ------
-    UserError
-        Where the type, length or content is wrong; says which.
-    """
-    pair = isinstance(output, tuple) and len(output) == 2
-    labels = _vector(player, "labels", output[0] if pair else output, count)
-    scores = _vector(player, "scores", output[1], count) if pair and output[1] is not None else None
-    if scores is None and len(np.unique(labels)) > 2:
-        scores = labels
-    return labels > 0.5, scores
-
-
-def _vector(player: str, what: str, values: Any, count: int) -> np.ndarray:
-    array = _numbers(player, what, values)
-    if array.shape not in ((count,), (count, 1), (1, count)):
-        raise Failed(Reason.SHAPE, f"{player} returned {what} of shape {array.shape}, expected ({count},)")
-    if not np.isfinite(array).all():
-        raise Failed(Reason.NAN, f"{player} returned {what} with NaN or infinity among them")
-    return array.reshape(count)
-
-
-def _numbers(player: str, what: str, values: Any) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise TypeError
-        return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise Failed(
-            Reason.NUMBERS, f"{player} returned {what} that are not an array of numbers: {type(values).__name__}"
-        ) from error

@@ -11,13 +11,13 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal
+from typing import IO
 
+from scoring.contract import ROLES, Role
 from scoring.strangers import Reason, untrusted
 from utils.arrays import UnsoundFileError, check_directory, sound_zip
 from utils.errors import UserError
 
-Role = Literal["hider", "seeker"]
 HOME = Path(__file__).resolve().parents[2]
 SHARED = ("utils", "examples")  # what a single .py file may import
 LEFT_OUT = {"__pycache__", "__MACOSX", ".git", ".DS_Store"}  # caches and clutter: never code that should run
@@ -110,7 +110,7 @@ def inspect(folder: Path, name: str, role: Role | None = None) -> Submission:
         Where its root does not hold exactly one of hider.py and seeker.py, or that is not `role`, or `Dockerimage`
         is not one image reference.
     """
-    found: list[Role] = [r for r in ("hider", "seeker") if (folder / f"{r}.py").is_file()]
+    found: list[Role] = [r for r in ROLES if (folder / f"{r}.py").is_file()]
     if len(found) != 1:
         what = "both hider.py and seeker.py" if found else "neither hider.py nor seeker.py"
         raise UserError(f"{name} holds {what} at its root; a submission is one of the two")
@@ -281,7 +281,7 @@ def _image(folder: Path, name: str) -> str | None:
 
 
 def _role_of_name(source: Path) -> Role:
-    for role in ("hider", "seeker"):
+    for role in ROLES:
         if source.stem.startswith(role):
             return role
     raise UserError(

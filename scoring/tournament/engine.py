@@ -5,9 +5,7 @@ function of a `Context` and of names and digests alone, so that any worker of an
 it. What a piece finds in the store it does not do again.
 """
 
-import datetime
 import functools
-import json
 import os
 import re
 import shutil
@@ -23,18 +21,19 @@ from typing import Any, Literal
 import numpy as np
 
 from scoring import match
+from scoring.contract import Role
 from scoring.data import datasets as data_sets
 from scoring.files import write_text
 from scoring.report.comparison import compare
-from scoring.report.match_page import distance_figures, verdict, write_report
+from scoring.report.match_page import write_report
+from scoring.report.result import match_result, plain_json, versions, write_result
+from scoring.round import Round, divide_as_2020
 from scoring.sandbox import Limits, ProcessSandbox, Sandbox, choose_sandbox
-from scoring.statistics import reidentification
 from scoring.store import Piece, Store, digest_arrays, key
 from scoring.submissions.players import known_players
-from scoring.submissions.submission import HOME, Role, digest, take_in
+from scoring.submissions.submission import HOME, digest, take_in
 from scoring.utility.challenge import constant_scores, draw_features, judge
 from utils.data_preprocess import preprocess_imputed
-from utils.data_utils import data_division
 from utils.errors import UserError
 from utils.misc import tf115_found
 from utils.progress import progress_bar
@@ -149,29 +148,6 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Stays:
-    """The data and its split, as a worker holds them.
-
-    Attributes
-    ----------
-    data, padding_mask : ndarray, shape [N, T, F]
-        In the order in which seekers are shown them.
-    members, others : ndarray of int
-        Indices.
-    seeker_seed : int
-        What seekers are handed.
-    facts : dict
-    """
-
-    data: np.ndarray
-    padding_mask: np.ndarray
-    members: np.ndarray
-    others: np.ndarray
-    seeker_seed: int
-    facts: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Done:
     """How a run of a submission ended: the key of its piece and how the leaderboard tells it."""
 
@@ -185,22 +161,22 @@ class Done:
 
 
 @functools.lru_cache(maxsize=1)
-def stays(store: Path, data: str, seed: int, train_frac: float) -> Stays:
+def _stored_round(store: Path, data: str, seed: int, train_frac: float) -> Round:
     """Load the data once a worker."""
     piece = Store(store).get("data", data)
     if piece is None:
         raise UserError(f"the data is not in {store}; workers must share the tournament's folder")
-    _, (members, others) = data_division(
-        range(len(piece.arrays["data"])), seed=seed, divide_rates=[train_frac, 1 - train_frac]
+    facts, mask = piece.facts["data"], piece.arrays["padding_mask"].astype(bool)
+    names, warnings = facts["feature_names"], piece.facts["warnings"]
+    stays = data_sets.DataSet(
+        piece.arrays["data"], mask, names, facts["name"], facts["sha256"], warnings, piece.arrays.get("patients")
     )
-    order, seeker_seed = data_sets.shown_to_seekers(piece.arrays["data"], seed)
-    place = np.argsort(order)
-    mask = piece.arrays["padding_mask"].astype(bool)
-    return Stays(piece.arrays["data"][order], mask[order], place[members], place[others], seeker_seed, piece.facts)
+    return Round.of(stays, divide_as_2020(stays, seed, train_frac))
 
 
-def _stays(context: Context) -> Stays:
-    return stays(context.output / "store", context.data, context.seed, context.train_frac)
+def load_round(context: Context) -> Round:
+    """Return the round that the tournament is played on."""
+    return _stored_round(context.output / "store", context.data, context.seed, context.train_frac)
 
 
 @functools.lru_cache(maxsize=1)
@@ -215,9 +191,8 @@ def _sandbox(kind: Literal["docker", "process"], python: str | None) -> Sandbox:
 def hide(context: Context, hider: Entrant) -> Done:
     """Run a hider on the members."""
 
-    def arrays() -> dict[str, np.ndarray | None]:
-        held = _stays(context)
-        return {"data": held.data[held.members], "padding_mask": held.padding_mask[held.members]}
+    def input_dict() -> dict[str, Any]:
+        return load_round(context).hider_input()
 
     def kept(outputs: Mapping[str, Any]) -> Piece:
         if outputs.get("rescore"):
@@ -229,26 +204,20 @@ def hide(context: Context, hider: Entrant) -> Done:
         found = {"generated_data": outputs["generated_data"]} | ({} if mask is None else {"padding_mask": mask})
         return Piece({"generated": digest_arrays(outputs["generated_data"], mask)}, found)
 
-    return _run(context, "hider", hider, {}, arrays, kept)
+    return _run(context, "hider", hider, {}, input_dict, kept)
 
 
 def seek(context: Context, seeker: Entrant, hidden: Done) -> Done:
     """Run a seeker on what a hider made."""
 
-    def arrays() -> dict[str, np.ndarray | None]:
-        held, (generated, mask) = _stays(context), hidden_data(context, hidden)
-        return {
-            "generated_data": generated,
-            "generated_data_padding_mask": mask,
-            "enlarged_data": held.data,
-            "enlarged_data_padding_mask": held.padding_mask,
-        }
+    def input_dict() -> dict[str, Any]:
+        return load_round(context).seeker_input(*hidden_data(context, hidden))
 
     def kept(outputs: Mapping[str, Any]) -> Piece:
         scores = outputs["scores"]
         return Piece({}, {"labels": outputs["labels"]} | ({} if scores is None else {"scores": scores}))
 
-    return _run(context, "seeker", seeker, {"generated": hidden.generated}, arrays, kept)
+    return _run(context, "seeker", seeker, {"generated": hidden.generated}, input_dict, kept)
 
 
 def _run(
@@ -256,7 +225,7 @@ def _run(
     role: Role,
     entrant: Entrant,
     more: Mapping[str, Any],
-    arrays: Callable[[], dict[str, np.ndarray | None]],
+    input_dict: Callable[[], dict[str, Any]],
     kept: Callable[[Mapping[str, Any]], Piece],
 ) -> Done:
     """Run a submission unless its piece is there. What failed under other limits than these is tried again."""
@@ -279,11 +248,13 @@ def _run(
         piece = store.get(role, place)
         if piece is not None:
             return _told(place, piece)
+    given = input_dict()
+    handed_seed = given.pop("seed")
     outcome = _sandbox(context.sandbox, context.python).run(
         context.output / "submissions" / entrant.digest,
         role,
-        arrays(),
-        context.seed if role == "hider" else _stays(context).seeker_seed,
+        given,
+        handed_seed,
         context.limits,
         image=entrant.image,
     )
@@ -345,19 +316,16 @@ def check(context: Context, hidden: Done | None) -> str:
         "features": context.features,
         "utility_seeds": context.utility_seeds,
         "skip_osa": context.skip_osa,
-        "versions": match.versions(),
+        "versions": versions(),
     }
     place = key(inputs)
     with _TRAINING:
         if not context.store.has("utility", place):
             from utils.metric_utils import utility_scores
 
-            held = _stays(context)
-            if hidden:
-                train = preprocess_imputed(*hidden_data(context, hidden))
-            else:
-                train = preprocess_imputed(held.data[held.members], held.padding_mask[held.members])
-            test = preprocess_imputed(held.data[held.others], held.padding_mask[held.others])
+            round_ = load_round(context)
+            train = preprocess_imputed(*hidden_data(context, hidden)) if hidden else round_.imputed_members()
+            test = round_.imputed_others()
             scores = utility_scores(
                 {"it": train},
                 test,
@@ -373,7 +341,7 @@ def check(context: Context, hidden: Done | None) -> str:
 
 def report(context: Context, hider: Entrant, hidden: Done, cells: Sequence[tuple[Entrant, Done]], utility: Any) -> None:
     """Write the reports of a hider's matches that are not there yet, as `main.py` writes one."""
-    held = _stays(context)
+    round_ = load_round(context)
     arrays = None
     for seeker, answered in cells:
         folder = match_folder(context.output, hider, seeker)
@@ -384,36 +352,33 @@ def report(context: Context, hider: Entrant, hidden: Done, cells: Sequence[tuple
         if arrays is None:
             generated, mask = hidden_data(context, hidden)
             rng = np.random.default_rng(context.seed)
-            arrays = compare(held.data, held.padding_mask, held.members, generated, mask, rng)
+            arrays = compare(round_, generated, mask, rng)
         answer = context.store.get("seeker", answered.key)
         hid = context.store.get("hider", hidden.key)
         assert answer is not None
         assert hid is not None
         scores = answer.arrays.get("scores")
-        result: dict[str, Any] = {
-            "format": 1,
-            "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "hider": {"name": hider.name, "source": f"submission {hider.digest[:12]}", "parameters": {}},
-            "seeker": {"name": seeker.name, "source": f"submission {seeker.digest[:12]}", "parameters": {}},
-            "data": held.facts["data"] | {"members": len(held.members), "non_members": len(held.others)},
-            "settings": {
+        result = match_result(
+            hider={"name": hider.name, "source": f"submission {hider.digest[:12]}", "parameters": {}},
+            seeker={"name": seeker.name, "source": f"submission {seeker.digest[:12]}", "parameters": {}},
+            data=round_.facts(),
+            arrays=arrays,
+            labels=answer.arrays["labels"],
+            scores=scores,
+            settings={
                 "seed": context.seed,
                 "train_frac": context.train_frac,
                 "utility_seeds": list(context.utility_seeds),
                 "features": list(context.features),
                 "sandbox": context.sandbox,
             },
-            "versions": match.versions(),
-            "reidentification": reidentification(arrays.labels, answer.arrays["labels"], scores),
-            "utility": utility,
-            "utility_skipped": None if utility else "skipped in this tournament",
-            "warnings": held.facts["warnings"],
-            "seconds": {"hider": hid.facts["seconds"], "seeker": answer.facts["seconds"]},
-        }
-        result["distance"] = distance_figures(arrays)
-        result["verdict"] = verdict(result)
+            utility=utility,
+            utility_skipped=None if utility else "skipped in this tournament",
+            warnings=round_.warnings,
+            seconds={"hider": hid.facts["seconds"], "seeker": answer.facts["seconds"]},
+        )
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "report.json", json.dumps(match.plain_json(result), indent=1, allow_nan=False) + "\n")
+        write_result(result, folder / "report.json")
         with _DRAWING:
             write_report(result, replace(arrays, scores=scores), folder / "report.html")
         write_text(mark, made_from)
@@ -471,15 +436,14 @@ def play_tournament(submissions: Sequence[str], settings: Settings, executor: Ca
         For bad settings or data, or where no hider or no seeker takes part.
     """
     ready = prepare(settings, submissions)
-    context, held = ready.context, ready.stays
+    context, round_ = ready.context, ready.round
     for entrant in ready.refused:
         print(f"refused: {entrant.refused}")
     print(
-        f"{len(ready.hiders)} hiders, {len(ready.seekers)} seekers; {len(held.data)} stays x {held.data.shape[1]} "
-        f"time points x {held.data.shape[2]} features; sandbox: {context.sandbox}"
+        f"{len(ready.hiders)} hiders, {len(ready.seekers)} seekers; {len(round_.data)} stays x {round_.data.shape[1]} "
+        f"time points x {round_.data.shape[2]} features; sandbox: {context.sandbox}"
     )
-    truth = np.isin(np.arange(len(held.data)), held.members)
-    results = Results(ready.hiders, ready.seekers, ready.refused, truth, _settings_facts(context, held))
+    results = Results(ready.hiders, ready.seekers, ready.refused, round_.truth, _settings_facts(context, round_))
     with executor(context.limits.gpus) as pool:
         _Play(context, settings, ready.data_set.feature_names, results, pool).run()
     for cell, answered in results.answers.items():
@@ -495,7 +459,7 @@ class Prepared:
     """A tournament that is ready to be played."""
 
     context: Context
-    stays: Stays
+    round: Round
     data_set: data_sets.DataSet
     hiders: list[Entrant]
     seekers: list[Entrant]
@@ -518,7 +482,7 @@ def prepare(settings: Settings, submissions: Sequence[str]) -> Prepared:
         raise UserError(f"no seeker takes part; name one, such as {known_players('seeker', HOME)[0]}")
     context = _context(settings, data_set)
     refused = [entrant for entrant in entrants if entrant.refused]
-    return Prepared(context, _stays(context), data_set, hiders, seekers, refused)
+    return Prepared(context, load_round(context), data_set, hiders, seekers, refused)
 
 
 class _Play:
@@ -615,7 +579,7 @@ def judge_pieces(context: Context, original: Piece, generated: Piece, names: Seq
     )
     constant = ConstantScores.from_json(original.facts)
     judged = judge(before, after, constant, names, context.auroc_threshold, context.rmse_threshold)
-    return match.plain_json(judged)
+    return plain_json(judged)
 
 
 def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
@@ -623,11 +587,7 @@ def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
     tested = settings.feature_prediction_no or min(TESTED_FEATURES, count)
     if tested > count:
         raise UserError(f"--feature_prediction_no {tested}: the data have only {count} features")
-    _, (members, others) = data_division(
-        range(len(data_set.data)), settings.seed, [settings.train_frac, 1 - settings.train_frac]
-    )
-    if not len(members) or not len(others):
-        raise UserError(f"--train_frac {settings.train_frac:g} leaves no stay on one side of {len(data_set.data)}")
+    round_ = Round.of(data_set, divide_as_2020(data_set, settings.seed, settings.train_frac))
     checked = not (settings.skip_fp and settings.skip_osa)
     if checked and not tf115_found:
         print("warning: utility checks skipped: TensorFlow is not installed")
@@ -650,19 +610,21 @@ def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
         retry=settings.retry,
     )
     if not context.store.has("data", context.data):
-        facts = {"data": match.plain_json(match.data_facts(data_set, members)), "warnings": data_set.warnings}
+        facts = {"data": plain_json(round_.facts()), "warnings": data_set.warnings}
         arrays = {"data": data_set.data, "padding_mask": data_set.padding_mask}
+        if data_set.patients is not None:
+            arrays["patients"] = data_set.patients
         context.store.put("data", context.data, Piece(facts, arrays))
     return context
 
 
-def _settings_facts(context: Context, held: Stays) -> dict[str, Any]:
+def _settings_facts(context: Context, round_: Round) -> dict[str, Any]:
     return {
-        "data": held.facts["data"]["name"],
+        "data": round_.name,
         "sha256": context.data,
-        "stays": len(held.data),
-        "members": len(held.members),
-        "chance": max(len(held.members), len(held.others)) / len(held.data),
+        "stays": len(round_.data),
+        "members": len(round_.members),
+        "chance": max(len(round_.members), len(round_.others)) / len(round_.data),
         "seed": context.seed,
         "train_frac": context.train_frac,
         "features": list(context.features),
