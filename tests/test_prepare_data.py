@@ -166,7 +166,7 @@ def test_a_csv_is_not_taken_for_physionet(tmp_path):
 @pytest.mark.skipif(not SET_A.is_file(), reason=f"PhysioNet 2012 set-a is not at {SET_A}")
 def test_set_a_is_what_the_2020_kit_loads(tmp_path):
     table = physionet.read([SET_A])
-    assert "4,000 stays, 292,178 rows, 37 features" in longitudinal.write_csv([table], tmp_path / "a.csv")
+    assert "4,000 stays, 292,178 rows, 37 features" in longitudinal.write_table([table], tmp_path / "a.csv")
     data, mask = load_and_reshape(tmp_path / "a.csv", 100)
     assert data.shape == (4000, 100, 38)
     assert np.isnan(data).sum() == 8_920_918

@@ -109,7 +109,7 @@ def test_values_lie_in_the_ranges_of_real_signals_at_charted_precision(stays):
 
 def test_the_same_seed_gives_the_same_bytes_on_every_machine(tmp_path):
     """The digest was taken once; another processor, system or library version must not change it."""
-    longitudinal.write_csv([simulate.simulate(20, 50, seed=3)], tmp_path / "a.csv")
+    longitudinal.write_table([simulate.simulate(20, 50, seed=3)], tmp_path / "a.csv")
     assert hashlib.sha256((tmp_path / "a.csv").read_bytes()).hexdigest() == DIGEST
 
 
@@ -128,7 +128,7 @@ def test_blocks_are_not_copies_of_each_other(stays):
 
 
 def test_written_block_by_block_it_is_the_same_table_and_can_be_loaded(tmp_path, stays):
-    said = longitudinal.write_csv(simulate.tables(600, 70, 0), tmp_path / "stays.csv")
+    said = longitudinal.write_table(simulate.tables(600, 70, 0), tmp_path / "stays.csv")
     assert polars.read_csv(tmp_path / "stays.csv", schema=stays.schema).equals(stays)
     assert "600 stays" in said
     assert f"{stays.height:,} rows" in said

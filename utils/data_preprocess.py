@@ -8,6 +8,7 @@ cache; the cost grows linearly in stays, and beyond input and output the memory 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ def load_and_reshape(
     return reshape_longitudinal(read_longitudinal_csv(Path(file_name), rows), max_seq_len)
 
 
-def read_longitudinal_csv(path: Path, rows: int | None = None) -> polars.DataFrame:
+def read_longitudinal_csv(path: Path, rows: int | None = None, text_columns: Sequence[str] = ()) -> polars.DataFrame:
     """Read a longitudinal CSV and check it: `admissionid`, then `time` and the features as float64.
 
     Parameters
@@ -71,6 +72,8 @@ def read_longitudinal_csv(path: Path, rows: int | None = None) -> polars.DataFra
         The CSV.
     rows : int, optional
         Read only the first `rows` rows.
+    text_columns : sequence of str
+        Further columns that stay text, such as a patient's id.
 
     Raises
     ------
@@ -94,8 +97,9 @@ def read_longitudinal_csv(path: Path, rows: int | None = None) -> polars.DataFra
     if columns[:2] != ["admissionid", "time"]:
         raise UserError(f"{path} must begin with the columns admissionid,time; it begins with {','.join(columns[:2])}")
 
-    values = columns[1:]
-    types: dict[str, Any] = dict.fromkeys(values, polars.Float64) | {"admissionid": polars.String}
+    values = [name for name in columns[1:] if name not in text_columns]
+    types: dict[str, Any] = dict.fromkeys(values, polars.Float64)
+    types |= dict.fromkeys(["admissionid", *(name for name in text_columns if name in columns)], polars.String)
     options: dict[str, Any] = {"columns": columns, "n_rows": rows, "null_values": _NULL_VALUES}
     try:
         frame = polars.read_csv(path, schema_overrides=types, **options)

@@ -1,6 +1,7 @@
 """The data set a match is played on."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,10 @@ import numpy as np
 import polars
 
 from scoring.data import physionet
+from scoring.data.columns import counted
+from scoring.data.hospital import identity
+from scoring.data.layout import PATIENT
+from scoring.data.reading import read_table
 from utils.data_preprocess import read_longitudinal_csv, reshape_longitudinal
 from utils.errors import UserError
 
@@ -44,12 +49,13 @@ class DataSet:
 
 
 def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
-    """Load a longitudinal CSV, or a PhysioNet 2012 archive or folder as it was downloaded.
+    """Load a longitudinal CSV or Parquet table, or a PhysioNet 2012 archive or folder as it was downloaded.
 
     Parameters
     ----------
     path : Path
-        CSV, `.tar.gz`, `.zip` or folder.
+        CSV (also gzip), Parquet, `.tar.gz`, `.zip` or folder. A column `patientid` behind `time` says which stays are
+        of one patient.
     max_seq_len : int
         T, the number of time points kept of each stay.
     debug_rows : int
@@ -68,22 +74,79 @@ def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
     elif path.is_dir():
         raise UserError(f"{path} is a folder without PhysioNet 2012 records; -d takes a CSV or a PhysioNet archive")
     else:
-        frame = read_longitudinal_csv(path, debug_rows or None)
-    warnings = list(_warnings(frame))
+        frame = _read(path, debug_rows or None)
+    patients = _patients(frame, path)
+    frame = frame.drop(PATIENT, strict=False)
+    warnings = list(_warnings(frame, max_seq_len))
     names = frame.columns[1:]
     data, padding_mask = reshape_longitudinal(frame, max_seq_len)
     if len(data) < 2:
         raise UserError(f"{path.name} holds one stay only; a match needs members and non-members")
-    return DataSet(data, padding_mask, names, path.name, digest(data, names), warnings)
+    return DataSet(data, padding_mask, names, path.name, digest(data, names), warnings, patients)
 
 
-def _warnings(frame: polars.DataFrame) -> Iterator[str]:
+def _read(path: Path, rows: int | None) -> polars.DataFrame:
+    if path.suffix not in (".parquet", ".pq") and not path.name.endswith(".gz"):
+        try:
+            return read_longitudinal_csv(path, rows, text_columns=(PATIENT,))
+        except UserError as error:
+            raise UserError(f"{error}{_advice(path)}") from error
+    frame = read_table(path, [], texts=("admissionid", PATIENT))
+    frame = frame.head(rows) if rows else frame
+    if frame.columns[:2] != ["admissionid", "time"]:
+        raise UserError(f"{path} must begin with the columns admissionid,time{_advice(path)}")
+    for name in frame.columns[1:]:
+        if name != PATIENT and not frame[name].dtype.is_numeric() and frame[name].dtype != polars.Null:
+            raise UserError(f"{path}: column '{name}' holds text{_advice(path)}")
+    if frame["admissionid"].null_count():
+        raise UserError(f"{path}: row {int(frame['admissionid'].is_null().arg_max() or 0) + 1} has no admissionid")
+    values = [polars.col(name).cast(polars.Float64) for name in frame.columns[1:] if name != PATIENT]
+    return frame.with_columns(identity(frame["admissionid"]), *values)
+
+
+def _advice(path: Path) -> str:
+    return f"; prepare_data.py table {path.name} -o stays.csv reads tables of other forms"
+
+
+def _patients(frame: polars.DataFrame, path: Path) -> np.ndarray | None:
+    """Return each stay's patient as a number, stays in ascending order of their ids."""
+    if PATIENT not in frame.columns:
+        return None
+    if frame[PATIENT].null_count():
+        raise UserError(f"{path}: row {int(frame[PATIENT].is_null().arg_max() or 0) + 2} has no {PATIENT}")
+    owners = frame.group_by("admissionid").agg(
+        polars.col(PATIENT).n_unique().alias("owners"), polars.col(PATIENT).first()
+    )
+    shared = owners.filter(polars.col("owners") > 1)
+    if shared.height:
+        raise UserError(f"{path}: stay {shared['admissionid'][0]} belongs to several patients; each id names one stay")
+    return np.unique(owners.sort("admissionid")[PATIENT].to_numpy(), return_inverse=True)[1]
+
+
+def _warnings(frame: polars.DataFrame, max_seq_len: int) -> Iterator[str]:
     duplicates = frame.height - frame.select("admissionid", "time").n_unique()
     if duplicates:
-        yield f"{duplicates} duplicate (stay, time) rows; all were kept"
+        yield f"{counted(duplicates, 'duplicate (stay, time) row')}; all were kept"
     without_time = int((frame["time"].is_null() | frame["time"].is_nan()).sum())
     if without_time:
-        yield f"{without_time} rows have no time"
+        yield f"{counted(without_time, 'row')} without a time"
+    lengths = frame.group_by("admissionid").len()["len"].to_numpy().astype(int)
+    cut = int((lengths > max_seq_len).sum())
+    if cut:
+        lost = int(np.maximum(lengths - max_seq_len, 0).sum())
+        yield (
+            f"{cut:,} of {counted(len(lengths), 'stay')} have over {max_seq_len} time points: "
+            f"{lost / frame.height:.1%} of all rows are left out; -m {int(lengths.max())} keeps them"
+        )
+    backwards = frame.filter(polars.col("time") < polars.col("time").shift(1).over("admissionid"))
+    if backwards.height:
+        yield (
+            f"the rows of {counted(backwards['admissionid'].n_unique(), 'stay')} are not in order of time "
+            "and stay as they are; prepare_data.py table sorts them"
+        )
+    names = [name.removesuffix(tail) for name in frame.columns for tail in re.findall(r"_duplicated_\d+$", name)]
+    if names:
+        yield f"several columns are called '{names[0]}'; they were renamed"
 
 
 def digest(data: np.ndarray, names: list[str]) -> str:

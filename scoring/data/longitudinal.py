@@ -1,4 +1,4 @@
-"""Write longitudinal tables to a CSV, whole or not at all."""
+"""Write longitudinal tables to a CSV or a Parquet file, whole or not at all."""
 
 import time
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ import polars
 from scoring.files import atomic_path
 
 
-def write_csv(tables: Iterable[polars.DataFrame], path: Path) -> str:
-    """Write tables of stays, one after the other, to a longitudinal CSV.
+def write_table(tables: Iterable[polars.DataFrame], path: Path) -> str:
+    """Write tables of stays, one after the other, to a longitudinal CSV or Parquet file.
 
     Parameters
     ----------
@@ -18,7 +18,8 @@ def write_csv(tables: Iterable[polars.DataFrame], path: Path) -> str:
         `admissionid`, `time` and the features; the same columns in each, no stay in two. Made while writing: only
         one need be in memory. Numbers are written in the shortest form that reads back as the same float64.
     path : Path
-        The CSV; an existing file is replaced only once the new one is whole.
+        The file, Parquet if it ends in `.parquet`, else CSV. An existing file is replaced once the new one is whole.
+        Parquet is written from one table, so all of them are in memory together.
 
     Returns
     -------
@@ -35,9 +36,13 @@ def write_csv(tables: Iterable[polars.DataFrame], path: Path) -> str:
     start = time.perf_counter()
     stays = rows = missing = features = 0
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        for table in tables:
-            table.write_csv(file, include_header=rows == 0)
-            features = table.width - 2
+        parquet = path.suffix == ".parquet"
+        for table in [polars.concat(tables)] if parquet else tables:
+            if parquet:
+                table.write_parquet(file)
+            else:
+                table.write_csv(file, include_header=rows == 0)
+            features = table.width - 2 - ("patientid" in table.columns)
             stays += table["admissionid"].n_unique()
             rows += table.height
             missing += sum(column.null_count() for column in table.iter_columns())
