@@ -2,8 +2,9 @@
 
     python benchmarks/long_table.py --rows 10000000 [--to csv|parquet]
 
-Writes a made-up table (stay, ISO time, item, value) to a temporary folder, converts it in a process of its own with
-`prepare_data.py table`, and prints seconds and the peak memory of that process.
+Writes a made-up table (patient, stay, ISO time, item, value) to a temporary folder, nine of ten measurements on the
+hour, converts it in a process of its own with `prepare_data.py table`, and prints seconds and peak memory.
+On 2 shared cores, beside other work: 28.4 s, 2.50 GiB for 10 million rows (478 MiB).
 """
 
 import argparse
@@ -25,12 +26,12 @@ _ROWS_OF_A_STAY = 2_000
 def write_long_table(path: Path, rows: int, rng: np.random.Generator) -> None:
     """Write `rows` measurements of stays of about 2,000 measurements each."""
     stays = rng.integers(30_000_000, 30_000_000 + max(2, rows // _ROWS_OF_A_STAY), rows)
-    minutes = rng.integers(0, 48 * 60, rows).astype("timedelta64[m]")
+    minutes = 60 * rng.integers(0, 48, rows) + np.where(rng.random(rows) < 0.9, 0, rng.integers(0, 60, rows))
     polars.DataFrame(
         {
             "subject_id": stays // 2,
             "stay_id": stays,
-            "charttime": np.datetime64("2150-01-01T00:00", "us") + minutes,
+            "charttime": np.datetime64("2150-01-01T00:00", "us") + minutes.astype("timedelta64[m]"),
             "itemid": 220_000 + rng.zipf(1.3, rows) % _ITEMS,
             "valuenum": rng.normal(80, 20, rows).round(1),
         }

@@ -187,6 +187,10 @@ def as_times(text: polars.Series, name: str, time_format: str | None = None) -> 
     """
     if time_format is not None:
         return _checked(text, _hours(text.str.to_datetime(time_format, strict=False)), name), True
+    distinct = text.unique(maintain_order=True)
+    if len(distinct) < text.len() // 2:  # one clock time or date stands in many rows
+        hours, absolute = as_times(distinct, name)
+        return text.replace_strict(distinct, hours, return_dtype=polars.Float64), absolute
     numbers = text.cast(polars.Float64, strict=False)
     if numbers.null_count() == text.null_count():
         return numbers, False

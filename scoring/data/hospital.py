@@ -118,6 +118,14 @@ def _with_stays(frame: polars.DataFrame, layout: Layout, notes: list[str]) -> po
 
 def identity(ids: polars.Series) -> polars.Series:
     """Return ids as whole numbers if all of them are, else as text."""
+    if ids.dtype.is_integer():
+        return ids.cast(polars.Int64)
+    distinct = ids.unique()  # far fewer than rows
+    named = _identity_of_distinct(distinct)
+    return ids.replace_strict(distinct, named, return_dtype=named.dtype)
+
+
+def _identity_of_distinct(ids: polars.Series) -> polars.Series:
     text = (
         ids.cast(polars.Int64) if ids.dtype.is_float() and (ids.drop_nulls() == ids.drop_nulls().round()).all() else ids
     )

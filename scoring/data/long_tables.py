@@ -40,9 +40,15 @@ def from_long(
     chosen = sorted(counts["item"].to_list(), key=_item_order)
     frame = frame.filter(polars.col("item").cast(polars.String).is_in(chosen))
     frame, columns = _item_numbers(frame, layout, notes)
-    labelled = [name for name, column in columns.items() if column.labels]
-    cell = polars.when(polars.col("item").cast(polars.String).is_in(labelled)).then(polars.col("value").last())
-    several = frame.group_by(*keys, "item").agg(cell.otherwise(polars.col("value").mean()).first().alias("value"))
+    labelled = polars.col("item").cast(polars.String).is_in([name for name, column in columns.items() if column.labels])
+    if any(column.labels for column in columns.values()):
+        means = frame.lazy().filter(~labelled).group_by(*keys, "item").agg(polars.col("value").mean())
+        lasts = (
+            frame.lazy().filter(labelled).group_by(*keys, "item", maintain_order=True).agg(polars.col("value").last())
+        )
+        several = polars.concat([means.collect(), lasts.collect()])
+    else:
+        several = frame.lazy().group_by(*keys, "item").agg(polars.col("value").mean()).collect(engine="streaming")
     if several.height < frame.height:
         notes.append(
             f"averaged: {counted(frame.height - several.height, 'further value')} of the same stay, time and item"
