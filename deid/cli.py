@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 def _folder_out(path: Path) -> Path:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UserError(f"{path}: exists; name a new or empty folder")
+        raise UserError(f"{path}: exists. Name a new or empty folder")
     return path
 
 
 def _file_out(path: Path) -> Path:
     if path.exists():
-        raise UserError(f"{path}: exists; name a new file")
+        raise UserError(f"{path}: exists. Name a new file")
     if not path.resolve().parent.is_dir():
         raise UserError(f"{path.parent}: no such folder")
     return path
@@ -60,7 +60,7 @@ def _embeddings(
     if kept is not None and kept.exists():
         meta, arrays = files.read_archive(kept, "embeddings")
         if meta.get("made from") != made_from:
-            raise UserError(f"{kept.parent}: of a training with other notes or settings; remove it to start anew")
+            raise UserError(f"{kept.parent}: of a training with other notes or settings. Remove it to start anew")
         return Embeddings.from_arrays(arrays)
     print("Training fastText vectors on the notes")
     made = train_embeddings(texts, size, seed)
@@ -70,7 +70,7 @@ def _embeddings(
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train a model; a run that was stopped goes on from its checkpoint."""
+    """Train a model. A run that was stopped goes on from its checkpoint."""
     from deid.encoding import label_set
     from deid.pipeline import train_model
     from deid.storage import save_model
@@ -78,7 +78,7 @@ def train(args: argparse.Namespace) -> None:
 
     out = _file_out(args.out)
     if not args.epochs[0]:
-        raise UserError("--epochs: STABLE must be 1 or more; nothing is learned without")
+        raise UserError("--epochs: STABLE must be 1 or more, because nothing is learned without it")
     of_training, of_validation = corpus.Repairs(), corpus.Repairs()
     training, validation = _notes(args.train, True, of_training), _notes(args.validation, True, of_validation)
     settings = Settings(
@@ -256,7 +256,7 @@ def parser() -> argparse.ArgumentParser:
         nargs=4,
         default=astuple(Epochs()),
         metavar=("STABLE", "ADVERSARY", "JOINT", "SETTLE"),
-        help="at most, of each phase; published: 20 20 40 and no settling (default %(default)s)",
+        help="at most, of each phase (default %(default)s, published: 20 20 40 0)",
     )
     sub.add_argument(
         "--width", type=_count, default=Settings.width, help="LSTM units a direction (default %(default)s)"
@@ -276,7 +276,7 @@ def parser() -> argparse.ArgumentParser:
         type=_weight,
         default=Settings.information_weight,
         metavar="BETA",
-        help="of the bound on what a sentence's vectors tell, in nats; published: 0 (default %(default)s)",
+        help="of the bound on what a sentence's vectors tell, in nats (default %(default)s, published: 0)",
     )
     sub.add_argument("--seed", type=_seed, default=Settings.seed)
 
@@ -307,7 +307,7 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--model", type=Path, help="take its embeddings")
     group.add_argument("--embeddings", type=Path, metavar="FILE")
     sub.add_argument("--neighbors", type=_count, default=100, metavar="N")
-    sub.add_argument("--seed", type=_seed, help="repeatable replacements; for tests, not for release")
+    sub.add_argument("--seed", type=_seed, help="repeatable replacements, for tests and not for release")
 
     sub = command(evaluate, "evaluate")
     sub.add_argument("--gold", type=Path, required=True, metavar="DIR")
@@ -325,7 +325,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; a mistake of the user's ends in one line and exit code 2."""
+    """Run one command. A user's mistake ends in one line and exit code 2."""
     args = parser().parse_args(arguments)
     try:
         args.function(args)
@@ -337,7 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ImportError as error:
         if args.debug:
             raise
-        print(f"deid: {error.name} is not installed; run: pip install -r requirements-deid.txt", file=sys.stderr)
+        print(f"deid: {error.name} is not installed. Run: pip install -r requirements-deid.txt", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("deid: stopped", file=sys.stderr)

@@ -78,7 +78,7 @@ def read_notes(folder: Path, annotated: bool, repairs: Repairs | None = None) ->
     folder : Path
         Read without its subfolders, in order of name.
     annotated : bool
-        Whether every note must be annotated; if False, annotations are read where they are.
+        Whether every note must be annotated. If False, annotations are read if there are any.
     repairs : Repairs, optional
         Counts what had to be mended.
 
@@ -97,16 +97,16 @@ def read_notes(folder: Path, annotated: bool, repairs: Repairs | None = None) ->
     names: set[str] = set()
     for path in paths:
         if path.stem in names:
-            raise UserError(f"{path}: a second note of that name; keep one of {path.stem}.xml and {path.stem}.txt")
+            raise UserError(f"{path}: a second note of that name. Keep one of {path.stem}.xml and {path.stem}.txt")
         names.add(path.stem)
         before = repairs.count
         note = _read_xml(path, repairs) if path.suffix.lower() == ".xml" else _read_brat(path, repairs)
         if repairs.count > before:
             repairs.files.append(path.name)
         if not note.text.strip():
-            raise UserError(f"{path}: an empty note; take it out of the folder")
+            raise UserError(f"{path}: an empty note. Take it out of the folder")
         if annotated and note.spans is None:
-            raise UserError(f"{path}: not annotated; this command needs notes with their PHI marked")
+            raise UserError(f"{path}: not annotated. This command needs notes with their PHI marked")
         notes.append(note)
     return notes
 
@@ -114,16 +114,16 @@ def read_notes(folder: Path, annotated: bool, repairs: Repairs | None = None) ->
 def _read_xml(path: Path, repairs: Repairs) -> Note:
     source = read_text(path)
     if "<!ENTITY" in source:
-        raise UserError(f"{path}: declares XML entities, which notes do not need; refused")
+        raise UserError(f"{path}: declares XML entities, which notes do not need. It is refused")
     try:
         root = ElementTree.fromstring(source)  # noqa: S314 - entities are refused above
     except ElementTree.ParseError as error:
         raise UserError(f"{path}: broken XML: {error}") from error
     element = root.find("TEXT")
     if element is None:
-        raise UserError(f"{path}: no TEXT element; is this i2b2 2014 / MEDDOCAN XML?")
+        raise UserError(f"{path}: no TEXT element. Is this i2b2 2014 / MEDDOCAN XML?")
     if len(element):
-        raise UserError(f"{path}: elements within TEXT; i2b2 2014 / MEDDOCAN XML has its tags in TAGS")
+        raise UserError(f"{path}: elements within TEXT. i2b2 2014 / MEDDOCAN XML has its tags in TAGS")
     text, tags = element.text or "", root.find("TAGS")
     if tags is None:
         return Note(path.stem, text, None, path)
@@ -189,7 +189,7 @@ def _recount(span: Span, counting: np.ndarray) -> Span:
 
 
 def _countings(text: str, line_ends_were_two: bool) -> list[np.ndarray | None]:
-    """Return at what offset [len(text) + 1] each character is in other ways of counting; first None: as we do."""
+    """Return each character's offset [len(text) + 1] in other ways of counting. The first, None, is our own."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
     def before(those: np.ndarray) -> np.ndarray:
@@ -225,7 +225,7 @@ def _locate(text: str, span: Span, marked: str | None, window: int, repairs: Rep
 
 
 def longest_spans(spans: Iterable[Span], repairs: Repairs | None = None) -> tuple[Span, ...]:
-    """Return the spans in order but for those that overlap a longer one (of equals, the earlier stays); counts them."""
+    """Return the spans in order but for those that overlap a longer one (of equals, the earlier stays). Count them."""
     kept: list[Span] = []
     for span in sorted(set(spans), key=lambda s: (s.start - s.end, s.start, s.type)):
         if all(span.end <= other.start or other.end <= span.start for other in kept):
@@ -241,7 +241,7 @@ def as_xml_holds_it(text: str) -> str:
 
 
 def write_i2b2(path: Path, note: Note, elements: dict[str, str]) -> None:
-    """Write a note as i2b2 2014 XML; `elements` gives each PHI type's XML element (default: PHI)."""
+    """Write a note as i2b2 2014 XML. `elements` gives each PHI type's XML element (default: PHI)."""
     text = as_xml_holds_it(note.text)
     tags = "".join(
         f'    <{elements.get(span.type, "PHI")} id="T{number}" start="{span.start}" end="{span.end}"'

@@ -14,9 +14,9 @@ def log_likelihood(
     Parameters
     ----------
     scores : [B, T, K] float
-        Score of each of K labels at each of T tokens; padding at the end.
+        Score of each of K labels at each of T tokens, padding at the end.
     labels : [B, T] int
-        The true labels; any value from 0 to K - 1 at padding.
+        The true labels. At padding, any value from 0 to K - 1.
     lengths : [B] int
         Tokens of each sentence, at least 1.
     start : [K] float

@@ -10,16 +10,16 @@ from gensim.models.fasttext import ft_ngram_hashes, load_facebook_vectors
 from deid.files import read_text
 from utils.errors import UserError
 
-MOST_WORDS = 200_000  # of a file, the most frequent; the rest would only swell the model
+MOST_WORDS = 200_000  # of a file, the most frequent, because the rest would only swell the model
 SUBWORDS = (3, 6)  # characters of the shortest and the longest subword
 BUCKETS = 50_000  # hashed subwords of vectors trained on notes
 
 
 class Embeddings:
-    """Words and their vectors; a word that is not among them is the mean of its subwords' vectors where there are any.
+    """Words and their vectors. A word that is not among them gets the mean of its subwords' vectors if there are any.
 
-    Vectors are handed out centred and scaled to unit-size components (length sqrt(E)): a small corpus' vectors share a
-    large common part, which hides their neighbours (Mu and Viswanath, ICLR 2018).
+    Vectors are handed out centred and scaled to unit-size components (length sqrt(E)). The vectors of a small corpus
+    share a large common part, which hides their neighbours (Mu and Viswanath, ICLR 2018).
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Embeddings:
     vectors : [V, E] float
         Their vectors.
     subwords : [buckets, E] float
-        Vectors of hashed character n-grams as in fastText (Bojanowski et al. 2017); no rows: none.
+        Vectors of hashed character n-grams as in fastText (Bojanowski et al. 2017). No rows mean no subwords.
     lengths : (int, int)
         The shortest and longest n-gram.
     """
@@ -72,7 +72,7 @@ class Embeddings:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "Embeddings":
-        """Undo `arrays`; raises ValueError where they do not fit together."""
+        """Undo `arrays`. Raises ValueError if they do not fit together."""
         words = arrays["words"].tobytes().decode("utf-8").split("\n")
         vectors, subwords = arrays["vectors"].astype(np.float32), arrays["subwords"].astype(np.float32)
         if len(words) != len(vectors) or subwords.shape[1] != vectors.shape[1]:
@@ -81,7 +81,7 @@ class Embeddings:
 
 
 def train_embeddings(texts: Iterable[Sequence[str]], size: int, seed: int, epochs: int = 20) -> Embeddings:
-    """Train fastText skip-gram vectors on sentences of words; one thread, so that a seed gives one result."""
+    """Train fastText skip-gram vectors on sentences of words, with one thread so that a seed gives one result."""
     model = FastText(
         vector_size=size,
         window=5,
@@ -110,7 +110,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_embeddings(path: Path) -> Embeddings:
-    """Read word2vec or GloVe text (first line or none) or fastText `.bin`; `UserError` names what is wrong."""
+    """Read word2vec or GloVe text (first line or none) or fastText `.bin`. `UserError` names what is wrong."""
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     if path.suffix == ".bin":

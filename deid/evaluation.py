@@ -1,7 +1,7 @@
 """Precision, recall and F1 of found PHI, as the i2b2 2014 and MEDDOCAN evaluations count, from character offsets.
 
-seqeval, the usual library, counts IOB tags of one tokenisation and has had no release since 2020; offsets compare any
-two tools' outputs.
+seqeval, the usual library, counts IOB tags of one tokenisation and has had no release since 2020. Offsets compare the
+outputs of any two tools.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """Share of the found that is right; 0 where nothing was found."""
+        """Share of the found that is right, or 0 if nothing was found."""
         return self.correct / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of what is there that was found; 0 where nothing is there."""
+        """Share of what is there that was found, or 0 if nothing is there."""
         return self.correct / self.there if self.there else 0.0
 
     @property

@@ -47,17 +47,17 @@ def write_text(path: Path, content: str) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's UTF-8 text, line ends untouched, no byte-order mark; `UserError` names what is not UTF-8."""
+    """Return a file's UTF-8 text, line ends untouched, no byte-order mark. `UserError` names what is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
+        raise UserError(f"{path}: not UTF-8 (byte {error.start}). Convert it first, e.g. with iconv") from error
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
 
 
 def write_archive(path: Path, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays and what describes them as one compressed .npz; `kind` and the format's version travel with them."""
+    """Write arrays and what describes them as one compressed .npz. `kind` and the format's version travel with them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"kind": kind, "format": FORMAT, **meta}, ensure_ascii=False)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -71,7 +71,7 @@ def write_archive(path: Path, kind: str, meta: Mapping[str, Any], arrays: Mappin
 
 
 def read_archive(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return what `write_archive` wrote; `UserError` says what is not of this kind, not of this version or damaged."""
+    """Return what `write_archive` wrote. `UserError` says if it is of another kind or version, or damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -84,5 +84,5 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nd
     if found != kind:
         raise UserError(f"{path}: holds a {found}, not a {kind}")
     if version != FORMAT:
-        raise UserError(f"{path}: written in format {version}, this version reads format {FORMAT}; make it anew")
+        raise UserError(f"{path}: written in format {version}, this version reads format {FORMAT}. Make it anew")
     return meta, arrays

@@ -20,8 +20,8 @@ def replaceable(word: str) -> bool:
 def neighbors(embeddings: Embeddings, words: Sequence[str], number: int, random: np.random.Generator) -> np.ndarray:
     """Return what may stand in for each word: [n, N] rows of `embeddings.words`, never the word itself in any casing.
 
-    The N nearest words by cosine, no punctuation and no numbers; for an all-digit word, N random all-digit ones.
-    Friedrich et al. use N from 5 to 500; N is fewer where there are not so many words.
+    These are the N nearest words by cosine, no punctuation and no numbers. For an all-digit word they are N random
+    all-digit ones. Friedrich et al. use N from 5 to 500. There are fewer if the embeddings hold fewer words.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def neighbors(embeddings: Embeddings, words: Sequence[str], number: int, random:
         spellings.setdefault(embeddings.words[row].lower(), []).append(place)
     number = min(number, len(rows) - max((len(places) for places in spellings.values()), default=0))
     if number < 1:
-        raise UserError("the embeddings hold too few words to replace PHI with others; give larger ones")
+        raise UserError("the embeddings hold too few words to replace PHI with others. Give larger ones")
     space = _unit(embeddings[[embeddings.words[row] for row in rows]])
     found = np.empty((len(words), number), np.int64)
     for begin in range(0, len(words), CHUNK):
@@ -57,11 +57,11 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def pseudonymize(notes: Sequence[Note], embeddings: Embeddings, number: int, random: np.random.Generator) -> list[Note]:
-    """Return the notes with every PHI token replaced; spans move along.
+    """Return the notes with every PHI token replaced. Spans move along.
 
-    A token takes one of its `number` nearest neighbours at random, in its own casing; an all-digit one becomes random
-    digits, one for one; punctuation stays. Within a note the same token (in any casing) always gets the same
-    replacement. Neighbours are words of the embeddings: trained on the notes themselves, they may be other patients'.
+    A token takes one of its `number` nearest neighbours at random, in its own casing. Each digit of an all-digit token
+    becomes a random digit. Punctuation stays. Within a note the same token (in any casing) always gets the same
+    replacement. Neighbours are words of the embeddings. If these were trained on the notes themselves, the words may be other patients'.
     """
     pieces = [[note.text[span.start : span.end] for span in note.spans or ()] for note in notes]
     parts = [[[text[a:b] for a, b in tokenize(text)] for text in texts] for texts in pieces]

@@ -1,4 +1,4 @@
-"""What a training can be told. Defaults: the setting measured in docs/deid.md; published: Friedrich et al. 2019."""
+"""What a training can be told. Defaults are measured in docs/deid.md. "Published" means Friedrich et al. 2019."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ class Settings:
     procedure: str = "alternating"
     width: int = 128  # of the representation's and the de-identifier's LSTM, a direction
     adversary_width: int = 128  # published: 300, which takes 3.5 times as long
-    adversary_weight: float = 3.0  # lambda; published: 1
-    information_weight: float = 0.015  # beta, of the bound on what a sentence's vectors tell, in nats; published: none
+    adversary_weight: float = 3.0  # lambda, published: 1
+    information_weight: float = 0.015  # beta, of the bound on what a sentence's vectors tell, in nats, published: none
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """The most epochs of each phase; DANN: first and third together, then the last. Published: 20, 20, 40, 0."""
+    """The most epochs of each phase, published: 20, 20, 40, 0. DANN adds the first and third, then does the last."""
 
     stable: int = 16
     adversary: int = 1

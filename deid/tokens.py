@@ -1,4 +1,4 @@
-"""Tokens with their character offsets, sentences, casing features and IOB2 labels; for any script."""
+"""Tokens with their character offsets, sentences, casing features and IOB2 labels, for any script."""
 
 import itertools
 import re
@@ -11,8 +11,8 @@ import numpy as np
 from deid.corpus import Note, Span
 
 CASINGS = ("numeric", "mainly numeric", "all lower", "all upper", "initial upper", "contains digit", "other")
-SHORTEST_SENTENCE = 12  # tokens; a full stop earlier in a line is rather an abbreviation's or a list's
-LONGEST_SENTENCE = 250  # tokens; longer ones are cut between tokens, never inside PHI
+SHORTEST_SENTENCE = 12  # tokens, because a full stop earlier in a line mostly ends an abbreviation or a list item
+LONGEST_SENTENCE = 250  # tokens, longer ones are cut between tokens and never inside PHI
 
 
 def _ranges(*categories: str) -> str:
@@ -40,7 +40,7 @@ class Sentence:
     offsets : tuple of (int, int)
         n pairs [start, end) of characters in the note's text.
     labels : tuple of str
-        n IOB2 labels ("O", "B-type", "I-type"); empty for a note without annotations.
+        n IOB2 labels ("O", "B-type", "I-type"), empty for a note without annotations.
     """
 
     words: tuple[str, ...]
@@ -49,7 +49,7 @@ class Sentence:
 
 
 def tokenize(text: str) -> list[tuple[int, int]]:
-    """Return the tokens' offsets: runs of letters and digits, cut before a capital after a small letter; signs."""
+    """Return the offsets of signs and of runs of letters and digits, cut where a capital follows a small letter."""
     tokens = []
     for match in _TOKEN.finditer(text):
         start, end = match.span()
@@ -85,9 +85,9 @@ def casings(words: Sequence[str]) -> np.ndarray:
 def sentences(note: Note) -> list[Sentence]:
     """Split a note into sentences of labelled tokens.
 
-    A sentence ends with its line; or after . ! ? where a new one plausibly starts: the next token is not a small
-    letter, the last word is a small-letter word of at least four letters (no abbreviation, no initial, no address) and
-    the sentence is not shorter than `SHORTEST_SENTENCE`. Where the note is annotated, no PHI is cut: a boundary inside
+    A sentence ends with its line. It also ends after . ! ? if all of this holds: the next token does not start with a
+    small letter, the last word is a small-letter word of at least four letters (no abbreviation, initial or address),
+    and the sentence is not shorter than `SHORTEST_SENTENCE`. If the note is annotated, no PHI is cut: a boundary inside
     a span does not count.
     """
     text, tokens = note.text, tokenize(note.text)
@@ -126,7 +126,7 @@ def _sentence_ends(text: str, tokens: list[tuple[int, int]], i: int) -> bool:
 
 
 def encode_labels(tokens: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[str]:
-    """Return the tokens' IOB2 labels; a token that a span covers only in part is PHI too."""
+    """Return the tokens' IOB2 labels. A token that a span covers only in part is PHI too."""
     labels = ["O"] * len(tokens)
     starts, ends = np.array(tokens, np.int64).reshape(-1, 2).T
     for span in spans:
@@ -137,7 +137,7 @@ def encode_labels(tokens: Sequence[tuple[int, int]], spans: Sequence[Span]) -> l
 
 
 def decode_labels(offsets: Sequence[tuple[int, int]], labels: Sequence[str]) -> list[Span]:
-    """Return the spans that IOB2 labels mark; an I- that continues nothing opens a span, as in conlleval."""
+    """Return the spans that IOB2 labels mark. An I- that continues nothing opens a span, as in conlleval."""
     spans: list[Span] = []
     inside = ""
     for (start, end), label in zip(offsets, labels, strict=True):
