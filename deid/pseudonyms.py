@@ -61,7 +61,8 @@ def pseudonymize(notes: Sequence[Note], embeddings: Embeddings, number: int, ran
 
     A token takes one of its `number` nearest neighbours at random, in its own casing. Each digit of an all-digit token
     becomes a random digit. Punctuation stays. Within a note the same token (in any casing) always gets the same
-    replacement. Neighbours are words of the embeddings. If these were trained on the notes themselves, the words may be other patients'.
+    replacement. Neighbours are words of the embeddings. If these were trained on the notes themselves, the words may be
+    other patients'.
     """
     pieces = [[note.text[span.start : span.end] for span in note.spans or ()] for note in notes]
     parts = [[[text[a:b] for a, b in tokenize(text)] for text in texts] for texts in pieces]

@@ -94,9 +94,9 @@ class Losses:
         ids, altered = tf.gather(batch.ids, batch.pairs), tf.gather(batch.altered, batch.pairs)
         swapped = batch.swapped[:, None] > 0
         shown = tf.where(tf.equal(swapped, batch.same[:, None] > 0), altered, ids)
-        first = self.model.representation(tf.gather(table, tf.where(swapped, altered, ids)), lengths)
-        embeddings = tf.gather(table, shown)
-        second = self.model.representation(embeddings, lengths)
+        represented, embeddings = tf.gather(table, tf.where(swapped, altered, ids)), tf.gather(table, shown)
+        both = self.model.representation(tf.concat([represented, embeddings], 0), tf.tile(lengths, [2]))
+        first, second = tf.split(both, 2)
         if reverse is not None:
             first, second = reverse_gradient(first, reverse), reverse_gradient(second, reverse)
         one, two = self.model.adversary(first, embeddings, second, lengths)
