@@ -19,7 +19,7 @@ $(DEMO): | .venv/ready
 
 test: check
 	@echo "== Running the tests"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadgroup --durations=10
 
 check: .venv/ready-dev
 	@echo "== Checking style and types"
