@@ -195,9 +195,9 @@ def as_times(text: polars.Series, name: str, time_format: str | None = None) -> 
     if numbers.null_count() == text.null_count():
         return numbers, False
     if text.str.contains(_CLOCK).fill_null(True).all():
-        parts = text.str.split(":").list
-        hours = sum((parts.get(i, null_on_oob=True).cast(polars.Float64).fill_null(0) / 60**i for i in range(3)), 0.0)
-        return hours.zip_with(text.is_not_null(), polars.Series([None], dtype=polars.Float64)), False  # type: ignore[union-attr]
+        parts = text.str.split(":")
+        hours = _clock_part(parts, 0) + _clock_part(parts, 1) / 60 + _clock_part(parts, 2) / _HOUR
+        return hours.zip_with(text.is_not_null(), polars.Series([None], dtype=polars.Float64)), False
     if not text.str.contains(_ISO).any():
         row = int((numbers.is_null() & text.is_not_null()).arg_max() or 0)
         raise UserError(
@@ -220,6 +220,10 @@ def as_times(text: polars.Series, name: str, time_format: str | None = None) -> 
     for further in parsed[1:]:
         hours = hours.zip_with(hours.is_not_null(), _hours(further))
     return _checked(text, hours, name), True
+
+
+def _clock_part(parts: polars.Series, place: int) -> polars.Series:
+    return parts.list.get(place, null_on_oob=True).cast(polars.Float64).fill_null(0)
 
 
 def _hours(times: polars.Series) -> polars.Series:
