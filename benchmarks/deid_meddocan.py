@@ -3,13 +3,13 @@
     python benchmarks/deid_meddocan.py DATA --work WORK [--pieces raw lstm ...] [--audit lstm ...] [--apart lstm ...]
 
 DATA holds MEDDOCAN's `train/` and `dev/` (i2b2 XML). Models train on 450 notes of `train/`, the other 50 stop them
-early, `dev/` is only reported. Each finished piece is one JSON in WORK; a run goes on where the last one stopped, and
-puts what is there into docs/deid.md between its two marks, and the curves over N and size beside it: of the "few"
-models, trained on 75 notes.
+early, `dev/` is only reported. Each finished piece is one JSON in WORK. A run goes on where the last one stopped. At
+its end it puts what is there into docs/deid.md between its two marks, and draws the curves over N and size. The curves
+are of the "few" models, which are trained on 75 notes.
 
 `--audit` runs every attack, by an attacker who has half of the training notes. `--apart` runs only the fresh
-adversaries, by one who has the validation notes and half of `dev/`, against the other half; always on replacements
-among `NEIGHBORS` neighbours, so that models trained with different N are attacked alike.
+adversaries, by one who has the validation notes and half of `dev/`, against the other half. Replacements
+are always drawn from `NEIGHBORS` neighbours, so that models trained with different N are attacked alike.
 """
 
 import argparse

@@ -242,6 +242,8 @@ def test_the_audit_finds_raw_embeddings_out(folder: Path, tmp_path: Path, capsys
         out,
         "--epochs",
         1,
+        "--width",
+        8,
     )
     page = out.read_text(encoding="utf-8")
     assert page.count("data:image/png") == 3
