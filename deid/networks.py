@@ -103,8 +103,7 @@ def _two_lstms(*inputs: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Callabl
     """Run two LSTMs of the same shape beside each other.
 
     TensorFlow's `BlockLSTMGrad` adds to the weights' gradient at every token. Here the gradients of kernels and series
-    are one matrix product over all tokens, and a graph leaves out those that no one asks for. On one core a training
-    step took about half the time.
+    are one matrix product over all tokens, and a graph leaves out those that no one asks for.
 
     Parameters
     ----------
