@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from scoring import __version__
 from scoring.files import write_text
 from scoring.report.match_page import ReportArrays, distance_figures, verdict
 from scoring.statistics import reidentification
 
-VERSION = "0.1.0"
 FORMAT = 1
 
 
@@ -85,7 +85,7 @@ def versions() -> dict[str, str | None]:
     packages = {name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn", "polars")}
     found = [name for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu") if _installed(name)]
     tensorflow = importlib.metadata.version(found[0]) if found else None
-    return {"hide-and-seek": VERSION, "python": platform.python_version(), **packages, "tensorflow": tensorflow}
+    return {"hide-and-seek": __version__, "python": platform.python_version(), **packages, "tensorflow": tensorflow}
 
 
 def _installed(package: str) -> bool:

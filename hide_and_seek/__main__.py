@@ -1,0 +1,76 @@
+"""The console command: `hide-and-seek match|tournament|audit|prepare|deid|methods ...`."""
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from hide_and_seek import HOME, __version__
+
+COMMANDS = {
+    "match": ("main", "one hider against one seeker or all of them"),
+    "tournament": ("tournament", "every hider against every seeker: a leaderboard"),
+    "audit": ("audit", "may this synthetic table leave the building?"),
+    "prepare": ("prepare_data", "a hospital's table, PhysioNet 2012 or simulated stays, ready to play on"),
+    "deid": ("deid.cli", "the text track: medical notes"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one of the tools; the arguments behind its name are the tool's own.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(
+        prog="hide-and-seek",
+        description="Red-teams a synthetic clinical data set before it is released.",
+        epilog="\n".join(
+            [
+                "commands:",
+                *(f"  {name:11} {what}" for name, (_, what) in COMMANDS.items()),
+                "  methods     list the hiders and seekers",
+                "",
+                "hide-and-seek COMMAND --help lists the options of a command.",
+            ]
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"hide-and-seek {__version__}")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    parser.add_argument("command", choices=[*COMMANDS, "methods"], metavar="COMMAND")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the command's own")
+    chosen = parser.parse_args(arguments)
+    if chosen.command == "methods":
+        return list_methods()
+    module, _ = COMMANDS[chosen.command]
+    before = sys.argv
+    sys.argv = [f"hide-and-seek {chosen.command}", *chosen.arguments]
+    try:
+        with contextlib.ExitStack() as stack:
+            if chosen.quiet:
+                nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+                stack.enter_context(contextlib.redirect_stdout(nowhere))
+            return int(importlib.import_module(module).main() or 0)
+    finally:
+        sys.argv = before
+
+
+def list_methods() -> int:
+    """Print each hider and seeker with the first line of its docstring."""
+    import ast
+
+    for role in ("hider", "seeker"):
+        print(f"{role}s:")
+        for path in sorted(HOME.glob(f"{role}_*.py")):
+            told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            print(f"  {path.stem.removeprefix(role + '_'):18} {told.splitlines()[0] if told else ''}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
