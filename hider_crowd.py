@@ -1,34 +1,85 @@
-"""Crowd hider: stays that no patient is behind, drawn from a model of all patients. Plain NumPy, seconds.
+"""Crowd hider: stays that no patient is behind, drawn from a model with few numbers. Plain NumPy, seconds.
 
-Ours. Until 2026 it was the default of `hider_adversarial.py`, and it was said there to be at chance for every seeker.
-That is withdrawn. The model holds the patients' mean at every cell, 3,801 numbers at 100 time points and 38 features,
-and each patient's share in those means is found: an attack on means (Homer et al. 2008) labels 0.60 of
-4,000 stays of PhysioNet 2012 set-a rightly, and 0.66 to 0.74 of 1,000. Forecasters trained on its release are worse
-than a constant for most vital signs. docs/methods.md has the figures.
+Ours, built on what must leak (Homer et al. 2008; Dwork et al., FOCS 2015): if a release gives away p numbers about n
+patients exactly, the best attack on those numbers labels Phi(sqrt(p / n) / 2) of the stays rightly, half of them
+members. Noise of c times a number's own sampling variance divides p by 1 + c. So the model below has few numbers, and
+those are made as uncertain as `leak` asks for:
+
+1. Fit the model to the patients. Its numbers, for F features: some quantiles of each feature (`Marginal`); what share
+   of a feature's variance lies between stays, fades with time, or is noise; its trend (`Course`); how features, and
+   how often each is measured, go together between stays and at one time, along a few directions; types of rows, that
+   is, which measurements come together, and how types follow one another; quantiles of lengths, durations and starts.
+   `Model.numbers` counts them: about 1,000 for 38 features.
+2. Draw n / c stays from that model and fit the model again, to them. This is the noise: it has c times the sampling
+   variance of each number, in the numbers' own covariance, and no patient's share in it.
+3. Draw n stays from the second model. That is sampling noise once more, so p is divided by 2 + c in all. With
+   d'^2 = p / (n (2 + c)), c is chosen such that Phi(d' / 2) is `leak`.
+
+No row, clock, pattern of missing cells or extreme value of a patient is copied: 0.5 % of each feature are cut off at
+either end, and a value of a feature that has few values is kept only if ten stays have it.
+
+What it does not protect against: `leak` is no proof. It holds for attacks on the model's own numbers to first order,
+and it assumes a typical patient; a patient far from all others sways the numbers more. With fewer than about 1,000
+stays c would have to be so large that nothing is left. It stops at `_FEWEST` stays in step 2, and more leaks. What the
+model leaves out is lost: dependence of missing cells on the values within a stay, rare patterns, sudden events.
+
+The former version kept the patients' mean at every cell, 3,801 numbers at 100 time points x 38 features. It is kept as
+the setting `cells`, a known answer for attacks that look for means. docs/methods.md has measurements of both.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtr, ndtri
+from sklearn.cluster import MiniBatchKMeans
 
-from examples.hider.crowd.cells import fit_crowd
-from utils.stays import padding_of, real_rows_last
+from examples.hider.crowd import cells
+from utils.errors import UserError
+from utils.stays import front_padding, padded_rows, padding_of, real_rows_first, real_rows_last, stay_lengths
 
 
 @dataclass(frozen=True)
 class Parameters:
-    components: int = 20  # directions kept of how patients differ
-    patients_per_direction: int = 50  # a direction is kept only if so many patients stand behind each
+    statistics: Literal["summaries", "cells"] = "summaries"  # cells: the former version, which leaks
+    leak: float = 0.55  # Re-ID that the best attack on the model's numbers may reach; fixes the noise
+    levels: int = 7  # quantiles of each feature
+    row_types: int = 4  # types of rows by what is measured in them
+    stay_directions: int = 4  # in which stays differ; fewer if there are fewer than 500 patients for each
+    row_directions: int = 2  # in which values at one time differ from their stay's; likewise, 1,000 patients
+    components: int = 20  # cells only: directions in which stays differ; fewer with fewer than 50 patients for each
 
     def __post_init__(self) -> None:
-        for name in ("components", "patients_per_direction"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name, least in (("levels", 3), ("row_types", 1), ("stay_directions", 0), ("row_directions", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.components < 1:
+            raise ValueError(f"components must be at least 1, not {self.components}")
+        if not 0.5 < self.leak <= 1:
+            raise ValueError(f"leak must be above 0.5 and at most 1, not {self.leak}")
+
+
+CELLS = Parameters(statistics="cells")
+
+_FEWEST = 100  # stays drawn in step 2, at least
+_PATIENTS = 10  # stays that must have a value, if a feature has few values
+_FEW_VALUES = 20
+_EDGE = 2.6  # normal score of the outermost quantiles: 0.5 % are beyond either
+_LAGS = (1, 2, 4, 8, 16)  # measurements of a stay that are compared: each with the next, the second next, ...
+_FADING = (0.02, 0.06, 0.2, 0.6)  # time constants to choose from, as shares of the median stay's duration
+_PULL = 20.0  # shares of variance are pulled towards 0 as if so many more stays without any had been seen
+_MOST = 0.98  # of a variance that stay, course or directions may explain
+_ROWS_PER_TYPE = 200
+_ROWS_CLUSTERED = 30_000
+_MOST_UNEVEN = 3.0
+_LEAST_SCALE = 0.1
+_ROUNDS = 10  # of factoring
+_PATIENTS_PER_STAY_DIRECTION, _PATIENTS_PER_ROW_DIRECTION = 500, 1000
+_BLOCK = 256  # stays whose rows are compared at once
 
 
 def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> tuple[np.ndarray, np.ndarray]:
-    """Fit the model of all patients and draw as many stays.
+    """Fit the model, make its numbers uncertain, and draw as many stays as there are patients.
 
     Parameters
     ----------
@@ -39,14 +90,434 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     Returns
     -------
     generated : ndarray of float64, shape [N, T, F]
-        In the input's units. Nothing is missing.
+        In the input's units. Cells are missing as often as the patients' (setting `cells`: none is missing).
     padding_mask : ndarray of bool, shape [N, T, F]
         That of the new lengths.
+
+    Raises
+    ------
+    UserError
+        If every stay is empty.
     """
     data = np.asarray(input_dict["data"], dtype=float)
     padding_mask = padding_of(data, input_dict["padding_mask"])
     rng = np.random.default_rng(input_dict["seed"])
-    kept = max(1, min(parameters.components, len(data) // parameters.patients_per_direction))
-    _, _, crowd = fit_crowd(data, padding_mask, kept, rng)
-    rows, lengths = crowd.draw(len(data), data.shape[1], rng)
-    return crowd.to_units(real_rows_last(rows, lengths, fill=0), lengths, rng)
+    if padding_mask.all():
+        raise UserError("there is nothing to hide: the stays hold nothing but padding")
+    if parameters.statistics == "cells":
+        return cells.draw_from_cells(data, padding_mask, parameters.components, rng)
+
+    stays, time_points, _ = data.shape
+    parameters = replace(
+        parameters,
+        stay_directions=min(parameters.stay_directions, max(1, stays // _PATIENTS_PER_STAY_DIRECTION)),
+        row_directions=min(parameters.row_directions, max(1, stays // _PATIENTS_PER_ROW_DIRECTION)),
+    )
+    model = fit(data, padding_mask, parameters, rng)
+    noise = noise_for(parameters.leak, model.numbers, stays)
+    if noise > 0:
+        drawn, drawn_mask = model.draw(max(_FEWEST, round(stays / noise)), time_points, rng)
+        model = fit(drawn, drawn_mask, parameters, rng, patients=1)
+    return model.draw(stays, time_points, rng)
+
+
+def noise_for(leak: float, numbers: int, stays: int) -> float:
+    """Return c, the noise as a multiple of each number's sampling variance, from d'^2 = p / (n (2 + c)); 0 or more."""
+    distance = 2 * ndtri(leak)
+    return max(0.0, numbers / (stays * distance**2) - 2)
+
+
+# ---------------------------------------------------------------------------------------------------- the model
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """How one feature is distributed over all patients.
+
+    Attributes
+    ----------
+    values : ndarray, shape [K]
+        Quantiles; or the values of a feature that has few.
+    scores : ndarray, shape [K] or [K - 1]
+        The quantiles' normal scores; or those that part one value from the next.
+    step : float
+        What quantiles are rounded to, as the patients' values are; 0 for not at all.
+    """
+
+    values: np.ndarray
+    scores: np.ndarray
+    step: float = 0.0
+
+    @classmethod
+    def fit(cls, values: np.ndarray, owner: np.ndarray, levels: int, patients: int) -> "Marginal":
+        """Fit to `values` [n] of the stays `owner` [n]."""
+        if not values.size:
+            return cls(np.zeros(1), np.zeros(0))
+        distinct, place = np.unique(values, return_inverse=True)
+        if len(distinct) <= _FEW_VALUES:
+            pairs = np.unique(np.stack([place, owner]), axis=1)
+            shared = np.bincount(pairs[0], minlength=len(distinct)) >= patients
+            if shared.any():
+                share = np.bincount(place, minlength=len(distinct))[shared].cumsum()
+                return cls(distinct[shared], ndtri(share[:-1] / share[-1]))
+        scores = np.linspace(-_EDGE, _EDGE, levels)
+        steps = [step for step in (1.0, 0.1, 0.01) if np.mean(np.abs(values / step % 1 - 0.5) > 0.499) > 0.99]
+        return cls(np.quantile(values, ndtr(scores)), scores, steps[0] if steps else 0.0)
+
+    def to_units(self, scores: np.ndarray) -> np.ndarray:
+        """Turn normal scores into values."""
+        if len(self.scores) < len(self.values):
+            return self.values[np.searchsorted(self.scores, scores)]
+        values = np.interp(scores, self.scores, self.values)
+        return np.round(values / self.step) * self.step if self.step else values
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a feature's normal score goes through a stay; all attributes of shape [F].
+
+    Attributes
+    ----------
+    stay, fading : ndarray
+        Share of the variance that is the stay's own level, and that fades with time. The rest is noise.
+    constant : ndarray
+        Its time constant, in the data's unit of time.
+    slope, centre : ndarray
+        Trend over all patients: slope x (time - centre).
+    """
+
+    stay: np.ndarray
+    fading: np.ndarray
+    constant: np.ndarray
+    slope: np.ndarray
+    centre: np.ndarray
+
+
+@dataclass(frozen=True)
+class Model:
+    """The numbers that are kept of the patients.
+
+    Attributes
+    ----------
+    marginals : list of F Marginals
+        Feature 0: of intervals, as multiples of the stay's mean interval.
+    length, duration, start : Marginal
+        Of a stay's number of rows, time from first to last row, and first time.
+    course : Course
+    between : ndarray, shape [2 F, D]
+        Directions in which stays differ: levels of F features, how often F - 1 features are measured, length.
+    within : ndarray, shape [F, E]
+        Directions in which values of one time differ from their stays'.
+    measured : ndarray, shape [K, F - 1]
+        Probability of each feature to be measured in a row of each type.
+    first, succession : ndarray, shapes [K] and [K, K]
+        Probability of a stay's first row, and of the next row given this one, to be of each type.
+    uneven : ndarray, shape [F - 1]
+        Spread between stays of how often a feature is measured, in normal scores.
+    """
+
+    marginals: list[Marginal]
+    length: Marginal
+    duration: Marginal
+    start: Marginal
+    course: Course
+    between: np.ndarray
+    within: np.ndarray
+    measured: np.ndarray
+    first: np.ndarray
+    succession: np.ndarray
+    uneven: np.ndarray
+
+    @property
+    def numbers(self) -> int:
+        """How many population numbers the model holds, p."""
+        curves = [*self.marginals, self.length, self.duration, self.start]
+        arrays = [*vars(self.course).values(), self.between, self.within, self.measured]
+        arrays += [self.first, self.succession, self.uneven]
+        return sum(len(curve.values) for curve in curves) + sum(array.size for array in arrays)
+
+    def draw(self, stays: int, time_points: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draw stays.
+
+        Returns
+        -------
+        data : ndarray of float64, shape [stays, time_points, F]
+            In the data's units; NaN is missing, padding -1 at the front.
+        padding_mask : ndarray of bool, of the same shape
+        """
+        course, features = self.course, len(self.marginals)
+        drawn = _along(self.between, stays, rng)
+        level, often = drawn[:, :features], drawn[:, features:-1]
+        lengths = np.clip(np.rint(self.length.to_units(drawn[:, -1])), 1, time_points).astype(int)
+        time = self._clocks(level[:, 0], lengths, time_points, rng)
+        start = self.start.to_units(rng.standard_normal(stays))
+
+        noise = np.sqrt(np.maximum(1 - course.stay - course.fading, 0))
+        thresholds = ndtri(self.measured) * np.sqrt(1 + self.uneven**2)
+        rows = np.full((stays, time_points, features), np.nan)
+        kind = _choose(np.broadcast_to(self.first, (stays, len(self.first))), rng)
+        state = _along(self.within, stays, rng)
+        for t in range(time_points):
+            if t:
+                kind = _choose(self.succession[kind], rng)
+                kept = np.exp(-(time[:, t] - time[:, t - 1])[:, None] / course.constant)
+                state = kept * state + np.sqrt(1 - kept**2) * _along(self.within, stays, rng)
+            score = np.sqrt(course.stay) * level + np.sqrt(course.fading) * state
+            score += noise * _along(self.within, stays, rng) + course.slope * (time[:, t, None] - course.centre)
+            measured = rng.standard_normal(often.shape) < thresholds[kind] + self.uneven * often
+            rows[:, t, 1:] = np.where(measured & (t < lengths)[:, None], score[:, 1:], np.nan)
+        for feature in range(1, features):
+            here = np.isfinite(rows[:, :, feature])
+            rows[:, :, feature][here] = self.marginals[feature].to_units(rows[:, :, feature][here])
+        rows[:, :, 0] = start[:, None] + time
+        return real_rows_last(rows, lengths), front_padding(lengths, time_points, features)
+
+    def _clocks(self, level: np.ndarray, lengths: np.ndarray, time_points: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw times since the first row, shape [stays, time_points]; after the last row they stand still."""
+        own = self.course.stay[0]
+        scores = np.sqrt(own) * level[:, None] + np.sqrt(1 - own) * rng.standard_normal((len(level), time_points))
+        intervals = np.maximum(self.marginals[0].to_units(scores), 0)
+        intervals[:, 0] = 0
+        intervals[np.arange(time_points) >= lengths[:, None]] = 0
+        time = intervals.cumsum(axis=1)
+        duration = self.duration.to_units(rng.standard_normal(len(level)))
+        return time * (duration / np.where(time[:, -1] > 0, time[:, -1], 1))[:, None]
+
+
+# ------------------------------------------------------------------------------------------------------ fitting
+
+
+def fit(
+    data: np.ndarray,
+    padding_mask: np.ndarray,
+    parameters: Parameters,
+    rng: np.random.Generator,
+    patients: int = _PATIENTS,
+) -> Model:
+    """Fit the model to stays.
+
+    Parameters
+    ----------
+    data, padding_mask : ndarray, shape [N, T, F]
+    parameters : Parameters
+    rng : numpy.random.Generator
+        Draws first centres of the row types.
+    patients : int
+        Stays that must have a value, if a feature has few values.
+    """
+    padded = padded_rows(data, padding_mask)
+    kept = ~padded.all(axis=1)
+    padded = padded[kept]
+    values = real_rows_first(np.where(padded[:, :, None], np.nan, data[kept]), padded)
+    lengths = stay_lengths(padded)
+    stays, _, features = values.shape
+    time, start, duration = _take_out_times(values, lengths)
+
+    seen = np.isfinite(values)
+    marginals, course = [], np.zeros((5, features))
+    scores, level = np.zeros(values.shape, np.float32), np.zeros((stays, features))
+    unit = float(np.median(duration)) or 1.0
+    for feature in range(features):
+        here = seen[:, :, feature]
+        owner, column = np.nonzero(here)[0], values[:, :, feature][here]
+        marginals.append(Marginal.fit(column, owner, parameters.levels, patients))
+        score, course[:, feature] = _fit_course(column, time[here], owner, unit)
+        scores[:, :, feature][here] = score
+        level[:, feature] = np.bincount(owner, score, minlength=stays)
+    count = seen.sum(axis=1)
+    level /= np.maximum(count, 1)
+
+    measured, first, succession, uneven, often = _fit_measuring(seen, lengths, parameters.row_types, rng)
+    known = np.column_stack([count > 0, np.ones((stays, features), bool)])
+    between = _correlations(np.column_stack([level, often, _normal_scores(lengths)]), known, course[0])
+    return Model(
+        marginals,
+        *(
+            Marginal.fit(each, np.arange(stays), parameters.levels, patients)
+            for each in (lengths.astype(float), duration, start)
+        ),
+        Course(*course),
+        _directions(between, parameters.stay_directions),
+        _directions(_correlations_within(scores, level, seen), parameters.row_directions),
+        measured,
+        first,
+        succession,
+        uneven,
+    )
+
+
+def _take_out_times(values: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Replace feature 0 by intervals over the stay's mean interval, in place.
+
+    Returns
+    -------
+    time : ndarray, shape [N, T]
+        Since the stay's first row.
+    start, duration : ndarray, shape [N]
+    """
+    start = values[:, 0, 0].copy()
+    time = values[:, :, 0] - start[:, None]
+    duration = time[np.arange(len(values)), lengths - 1]
+    mean = duration / np.maximum(lengths - 1, 1)
+    values[:, 1:, 0] = np.diff(time, axis=1) / np.where(mean > 0, mean, 1)[:, None]
+    values[:, 0, 0] = np.nan
+    return time, start, duration
+
+
+def _fit_course(column: np.ndarray, time: np.ndarray, owner: np.ndarray, unit: float) -> tuple[np.ndarray, tuple]:
+    """Fit one feature's `Course` to its measured values [n], at `time` [n] of the stays `owner` [n], stay by stay.
+
+    The mean product of two scores of a stay is a + b exp(-lag / constant). Each stay weighs alike.
+
+    Returns
+    -------
+    scores : ndarray, shape [n]
+        Normal scores without the trend. They are divided by their variance, which ties make less than 1, so that
+        products estimate the correlations of the normal variables behind.
+    course : tuple of float
+        The attributes of `Course`.
+    """
+    if len(np.unique(column)) < 2:
+        return np.zeros(len(column)), (0.0, 0.0, unit, 0.0, 0.0)
+    scores = _normal_scores(column)
+    scores /= scores.var()
+    centred = time - time.mean()
+    slope = float(centred @ scores / (centred @ centred + _PULL * unit**2))
+    scores -= slope * centred
+
+    products, lags, weights = [], [], []
+    changes = 0
+    for step in _LAGS:
+        same = owner[step:] == owner[:-step]
+        stay = owner[step:][same]
+        products.append((scores[step:] * scores[:-step])[same])
+        lags.append((time[step:] - time[:-step])[same])
+        weights.append(1 / np.bincount(stay, minlength=owner[-1] + 1)[stay])
+        changes += np.count_nonzero((column[step:] != column[:-step])[same])
+    product, lag, weight = map(np.concatenate, (products, lags, weights))
+    if product.size and not changes:  # does not change within a stay: age, outcome
+        return scores, (1.0, 0.0, unit, 0.0, float(time.mean()))
+    best, least = (0.0, 0.0, unit), np.inf
+    for constant in unit * np.array(_FADING):
+        faded = np.exp(-np.maximum(lag, 0) / constant)
+        one, two = weight.sum(), weight @ faded
+        matrix = np.array([[one + _PULL, two], [two, weight @ faded**2 + _PULL]])
+        goal = np.array([weight @ product, weight @ (faded * product)])
+        share = np.linalg.solve(matrix, goal)
+        if share.min() < 0:
+            alone = np.maximum(goal / np.diag(matrix), 0)
+            share = np.where(share > 0, alone, 0)
+        share *= min(1.0, _MOST / max(share.sum(), _MOST))
+        error = weight @ np.square(product - share[0] - share[1] * faded)
+        if error < least:
+            best, least = (float(share[0]), float(share[1]), float(constant)), error
+    return scores, (*best, slope, float(time.mean()))
+
+
+def _fit_measuring(
+    seen: np.ndarray, lengths: np.ndarray, types: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Fit `measured`, `first`, `succession` and `uneven` of the model to `seen` [N, T, F], rows first.
+
+    Returns also how often each feature is measured in each stay beside what its rows' types make likely: shape
+    [N, F - 1], with a variance between stays of 1 and noise upon that.
+    """
+    real = np.arange(seen.shape[1]) < lengths[:, None]
+    stay = np.nonzero(real)[0]
+    rows = seen[real][:, 1:].astype(np.float32)
+    types = max(1, min(types, len(rows) // _ROWS_PER_TYPE))
+    if types == 1 or not rows.shape[1]:
+        kind = np.zeros(len(rows), int)
+        types = 1
+    else:
+        clusters = MiniBatchKMeans(types, n_init=3, batch_size=4096, random_state=int(rng.integers(2**31)))
+        kind = clusters.fit(rows[rng.permutation(len(rows))[:_ROWS_CLUSTERED]]).predict(rows)
+    overall = rows.mean(axis=0)
+    sums = np.stack([rows[kind == k].sum(axis=0, dtype=float) for k in range(types)])
+    measured = (sums + _PULL * overall) / (np.bincount(kind, minlength=types)[:, None] + _PULL)
+    measured = np.clip(measured, 0, 1)
+
+    follows = stay[1:] == stay[:-1]
+    first = np.bincount(kind[np.append(True, ~follows)], minlength=types) + 1.0
+    succession = np.ones((types, types))
+    np.add.at(succession, (kind[:-1][follows], kind[1:][follows]), 1.0)
+
+    # A stay's tendency u moves each probability from Phi(q) to about Phi(q) + uneven x u x phi(q).
+    of_type = np.zeros((len(lengths), types))
+    np.add.at(of_type, (stay, kind), 1.0)
+    slope = of_type @ (np.exp(-0.5 * np.square(ndtri(measured))) / np.sqrt(2 * np.pi))
+    beside = seen.sum(axis=1)[:, 1:] - of_type @ measured
+    excess = np.square(beside).sum(axis=0) - (of_type @ (measured * (1 - measured))).sum(axis=0)
+    uneven = np.sqrt(np.clip(excess / np.maximum(np.square(slope).sum(axis=0), 1e-9), 0, _MOST_UNEVEN**2))
+    scale = slope * uneven
+    often = np.divide(beside, scale, out=np.zeros_like(scale), where=scale > _LEAST_SCALE)
+    return measured, first / first.sum(), succession / succession.sum(axis=1, keepdims=True), uneven, often
+
+
+def _correlations(numbers: np.ndarray, known: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Correlate numbers [N, K] of stays where both are `known` [N, K]; few pairs pull a correlation towards 0.
+
+    The first F numbers are means of scores whose variance between stays is `share` [F]; the rest of it is noise.
+    """
+    numbers = np.where(known, np.clip(numbers, -4, 4), 0)
+    pairs = known.T.astype(float) @ known
+    products = numbers.T @ numbers / (pairs + _PULL)
+    spread = np.ones(len(products))
+    spread[: len(share)] = np.sqrt(np.maximum(share, 1 - _MOST))
+    return _as_correlations(products / np.outer(spread, spread))
+
+
+def _correlations_within(scores: np.ndarray, level: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Correlate what scores [N, T, F] differ by from their stay's level [N, F], in rows where both are seen."""
+    products, pairs = np.zeros((2, level.shape[1], level.shape[1]))
+    for start in range(0, len(scores), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        here = seen[block].reshape(-1, level.shape[1]).astype(np.float32)
+        apart = (scores[block] - level[block, None].astype(np.float32)).reshape(here.shape) * here
+        products += apart.T @ apart
+        pairs += here.T @ here
+    spread = np.sqrt(np.maximum(np.diag(products) / np.maximum(np.diag(pairs), 1), 1e-9))
+    return _as_correlations(products / (pairs + 10 * _PULL) / np.outer(spread, spread))
+
+
+def _as_correlations(products: np.ndarray) -> np.ndarray:
+    correlations = np.clip(products, -_MOST, _MOST)
+    np.fill_diagonal(correlations, 1)
+    return correlations
+
+
+def _directions(correlations: np.ndarray, count: int) -> np.ndarray:
+    """Return loadings [K, count] such that loadings loadings^T is near to the correlations [K, K] off the diagonal.
+
+    Principal factors (Thurstone 1947): eigenvectors, with what the factors share put on the diagonal, a few times.
+    """
+    count = min(count, len(correlations) - 1)
+    shared, loadings = np.full(len(correlations), 0.5), np.zeros((len(correlations), 0))
+    for _ in range(_ROUNDS if count > 0 else 0):
+        reduced = correlations.copy()
+        np.fill_diagonal(reduced, shared)
+        size, vectors = np.linalg.eigh(reduced)
+        loadings = vectors[:, -count:] * np.sqrt(np.maximum(size[-count:], 0))
+        shared = np.minimum(np.square(loadings).sum(axis=1), _MOST)
+    total = np.square(loadings).sum(axis=1, keepdims=True)
+    return loadings * np.sqrt(_MOST / np.maximum(total, _MOST))
+
+
+def _along(directions: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw [count, K] numbers of variance 1 that go together along `directions` [K, D]."""
+    own = np.sqrt(1 - np.square(directions).sum(axis=1))
+    drawn = rng.standard_normal((count, directions.shape[1])) @ directions.T
+    return drawn + own * rng.standard_normal((count, len(directions)))
+
+
+def _choose(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw one index a row of `probabilities` [N, K]."""
+    passed = probabilities.cumsum(axis=1) < rng.random((len(probabilities), 1))
+    return np.minimum(passed.sum(axis=1), probabilities.shape[1] - 1)
+
+
+def _normal_scores(values: np.ndarray) -> np.ndarray:
+    """Return the standard normal quantile of each value's rank; equal values share the middle of their ranks."""
+    ordered = np.sort(values)
+    ranks = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
+    return np.asarray(ndtri(ranks / (2 * max(len(values), 1))))

@@ -14,9 +14,10 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.extmath import randomized_svd
 
 from utils.data_preprocess import PADDING_FILL, get_medians, impute, start_times
-from utils.stays import padded_rows, real_rows_first, stay_lengths
+from utils.stays import padded_rows, real_rows_first, real_rows_last, stay_lengths
 
 _LEVELS = np.concatenate([[0.0], ndtr(np.linspace(-3.5, 3.5, 141)), [1.0]])
+_PATIENTS_PER_DIRECTION = 50  # a direction is kept only if so many patients stand behind each
 _GROUPS = 8  # groups of patients whose quantiles are averaged
 # A feature with no more distinct values than this (a score, a yes or no) keeps to those that all groups have.
 _FEW_VALUES = 20
@@ -98,6 +99,21 @@ class Crowd:
         data[:, :, 0] = np.cumsum(data[:, :, 0], axis=1)
         data[padded] = PADDING_FILL
         return data, np.repeat(padded[:, :, None], features, axis=2)
+
+
+def draw_from_cells(
+    data: np.ndarray, padding_mask: np.ndarray, components: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a `Crowd` with at most `components` directions and draw as many stays as there are patients.
+
+    Returns
+    -------
+    data : ndarray of float64, shape [N, T, F]
+    padding_mask : ndarray of bool, shape [N, T, F]
+    """
+    _, _, crowd = fit_crowd(data, padding_mask, max(1, min(components, len(data) // _PATIENTS_PER_DIRECTION)), rng)
+    rows, lengths = crowd.draw(len(data), data.shape[1], rng)
+    return crowd.to_units(real_rows_last(rows, lengths, fill=0), lengths, rng)
 
 
 def fit_crowd(
