@@ -1,0 +1,1 @@
+"""Many attacks on one release, and what they would have found."""

@@ -2,8 +2,8 @@
 
 An attack that finds nothing may be weak. So it is also run where the truth is known: on a release into which a leak
 was planted, to learn which leak it would have found, and on null releases, to learn how often it calls a leak
-where there is none. Stays are `[N, T, F]` with padding masks of the same shape, raw, NaN where missing. Nothing given is
-changed. `rng` decides all that is drawn.
+where there is none. Stays are `[N, T, F]` with padding masks of the same shape, raw, NaN where missing. Nothing given
+is changed. `rng` decides all that is drawn.
 """
 
 from typing import TypeAlias
