@@ -164,7 +164,7 @@ def test_who_is_measured_and_how_often_stays_and_no_pattern_is_a_patients(stays,
         np.isnan(generated[long][:, -20:, 1:3]),
     )
     patterns = {pattern.tobytes() for pattern in missing if not pattern.all(axis=0).any()}
-    assert not any(pattern.tobytes() in patterns for pattern in missing_made)
+    assert not any(pattern.tobytes() in patterns for pattern in np.isnan(generated[long][:, -20:, 1:3]))
     rarely = (np.isnan(generated[:, :, 5]).sum(axis=1) / lengths_of(generated_mask))[long]
     assert np.mean(rarely > 0.7) > 0.25, "some are hardly ever measured, as half of the patients are not"
     assert np.mean(rarely < 0.5) > 0.2
