@@ -159,10 +159,7 @@ def test_who_is_measured_and_how_often_stays_and_no_pattern_is_a_patients(stays,
     for feature in (1, 2, 3, 5):
         assert np.isnan(made[:, feature]).mean() == pytest.approx(np.isnan(real[:, feature]).mean(), abs=0.08)
     long = lengths_of(generated_mask) >= 20
-    missing, missing_made = (
-        np.isnan(data[:, -20:, 1:3])[lengths_of(mask) >= 20],
-        np.isnan(generated[long][:, -20:, 1:3]),
-    )
+    missing = np.isnan(data[:, -20:, 1:3])[lengths_of(mask) >= 20]
     patterns = {pattern.tobytes() for pattern in missing if not pattern.all(axis=0).any()}
     assert not any(pattern.tobytes() in patterns for pattern in np.isnan(generated[long][:, -20:, 1:3]))
     rarely = (np.isnan(generated[:, :, 5]).sum(axis=1) / lengths_of(generated_mask))[long]
