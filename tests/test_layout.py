@@ -69,7 +69,8 @@ def test_scoring_knows_players_only_through_the_contract(path):
         ("utils.metric_utils", "reidentify_score rmse_error feature_prediction one_step_ahead_prediction"),
         (
             "utils.misc",
-            "tf115_found fix_all_random_seeds temp_seed_numpy in_progress tf_fixed_seed_seesion tf_set_log_level",
+            "tf115_found tfdeterminism_found fix_all_random_seeds temp_seed_numpy in_progress tf_fixed_seed_seesion "
+            "tf_set_log_level read_competition_config redact_exception dump_redacted_exc time_limited",
         ),
         (
             "utils.solutions",

@@ -286,9 +286,9 @@ def one_step_ahead_prediction(train_data: np.ndarray, test_data: np.ndarray, ver
     return np.float64(scores.one_step_ahead)
 
 
-def reidentify_score(true_labels: np.ndarray, predicted: np.ndarray) -> float:
+def reidentify_score(enlarge_label: np.ndarray, pred_label: np.ndarray) -> float:
     """Return the accuracy of a seeker's labels, where above 0.5 means "was used by the hider"."""
-    return float(np.mean((np.asarray(true_labels).ravel() > 0.5) == (np.asarray(predicted).ravel() > 0.5)))
+    return float(np.mean((np.asarray(enlarge_label).ravel() > 0.5) == (np.asarray(pred_label).ravel() > 0.5)))
 
 
 def rmse_error(y_true: np.ndarray, y_pred: np.ndarray) -> float:

@@ -1,17 +1,25 @@
-"""Seeds, log levels and progress lines under their 2020 names."""
+"""Seeds, log levels, progress lines and redacted exceptions under their 2020 names."""
 
 import contextlib
 import importlib.util
+import json
 import logging
+import multiprocessing
 import os
 import random
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 # 2020's question was "is TensorFlow 1.15 there?"; what old code means by it is "can models be trained?".
 tf115_found: bool = importlib.util.find_spec("tensorflow") is not None
+tfdeterminism_found: bool = importlib.util.find_spec("tfdeterminism") is not None
+
+_OUT_OF_TIME = "Solution terminated due to running in excess of time limit."  # 2020's words, which scripts may look for
 
 
 def fix_all_random_seeds(random_seed: int) -> None:
@@ -64,3 +72,51 @@ def tf_set_log_level(level: int) -> None:
     steps = (logging.WARNING, logging.ERROR, logging.FATAL)
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = str(sum(level >= step for step in steps))
     logging.getLogger("tensorflow").setLevel(level)
+
+
+def read_competition_config(config_path: str | Path) -> dict[str, Any]:
+    """Return the JSON object in `config_path`, or an empty one if there is no such file."""
+    path = Path(config_path)
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def redact_exception(ex: BaseException) -> str:
+    """Return an exception's traceback without its message, which could hold patients' values."""
+    lines = ["Traceback (most recent call last):\n"]
+    for frame in traceback.extract_tb(ex.__traceback__):
+        lines.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n    {frame.line}\n')
+    return "".join([*lines, f"{type(ex).__name__}: [MESSAGE REDACTED]"])
+
+
+@contextlib.contextmanager
+def dump_redacted_exc(dump_path: str | Path) -> Iterator[None]:
+    """Write an exception of the block to `dump_path`, redacted, and raise it again; an older file there is removed."""
+    path = Path(dump_path)
+    path.unlink(missing_ok=True)
+    try:
+        yield
+    except Exception as error:
+        path.write_text(redact_exception(error), encoding="utf-8")
+        raise
+
+
+def time_limited(func: Callable[..., Any], time_s: float, exc_dump_path: str | Path, *args: Any, **kwargs: Any) -> None:
+    """Run `func` in a process of its own and end it after `time_s` seconds.
+
+    Parameters
+    ----------
+    func : callable
+        Its return value is lost.
+    time_s : float
+        Seconds.
+    exc_dump_path : str or Path
+        Gets one line that says so if the time was not enough.
+    """
+    process = multiprocessing.Process(target=func, args=args, kwargs=kwargs)
+    process.start()
+    process.join(time_s)
+    if process.is_alive():
+        process.terminate()
+        process.join()
+        print(_OUT_OF_TIME)
+        Path(exc_dump_path).write_text(f"RuntimeError: {_OUT_OF_TIME}", encoding="utf-8")
