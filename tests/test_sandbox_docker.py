@@ -18,6 +18,7 @@ from conftest import write_csv
 import tournament
 from scoring.sandbox import Limits, choose_sandbox
 from scoring.sandbox.leftovers import this_process
+from scoring.strangers import Reason
 from tests.docker_engine import IMAGE, NoEngineError, docker_engine
 from tests.sandbox_cases import MIB, SandboxCases, hider_arrays
 from utils.errors import UserError
@@ -159,30 +160,103 @@ class TestDockerSandbox(SandboxCases):
             "        open('/data/%d' % number, 'wb').write(bytes(10**6))\n"
         )
         image = "localhost/hide-and-seek:volume"
-        outcome = DockerSandbox(IMAGE).run(tmp_path, "hider", hider_arrays(), 0, self.limits, image=image)
+        outcome = DockerSandbox(IMAGE, [image]).run(tmp_path, "hider", hider_arrays(), 0, self.limits, image=image)
         assert engine.volumes.list() == []
         assert outcome.status == "output_limit", outcome
 
-    def test_its_image_is_used(self, engine, tmp_path, sandbox):
+    def test_an_allowed_image_is_used(self, engine, tmp_path):
         engine.images.get(IMAGE).tag("localhost/team", "3")
         (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
+        sandbox = DockerSandbox(IMAGE, ["localhost/team:3"])
         outcome = sandbox.run(tmp_path, "hider", hider_arrays(), 0, self.limits, image="localhost/team:3")
         assert outcome.status == "ok"
         np.testing.assert_array_equal(outcome.outputs["generated_data"], hider_arrays()["data"])
 
-    def test_an_image_that_cannot_be_had_fails_its_submission_alone(self, tmp_path, sandbox):
+    @pytest.mark.parametrize("image", ["localhost/secret:1", "127.0.0.1:9/team/x:1", "python:3.6"])
+    def test_no_image_runs_that_the_organiser_did_not_allow_and_none_is_pulled(self, engine, tmp_path, sandbox, image):
+        engine.images.get(IMAGE).tag("localhost/secret", "1")
         (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
-        outcome = sandbox.run(tmp_path, "hider", hider_arrays(), 0, self.limits, image="localhost/nowhere:1")
-        assert (outcome.status, outcome.reason) == ("failed", "its image localhost/nowhere:1 cannot be had")
+        outcome = sandbox.run(tmp_path, "hider", hider_arrays(), 0, self.limits, image=image)
+        assert (outcome.status, outcome.reason) == ("failed", Reason.IMAGE)
+        assert image in outcome.detail
 
-    def test_an_image_without_python_fails_its_submission_alone(self, engine, tmp_path, sandbox):
+    def test_an_allowed_image_that_is_not_here_is_named(self, engine):
+        with pytest.raises(UserError, match="docker pull localhost/nowhere:1"):
+            DockerSandbox(IMAGE, ["localhost/nowhere:1"])
+
+    def test_an_image_without_python_fails_its_submission_alone(self, engine, tmp_path):
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
             tar.addfile(tarfile.TarInfo("empty"))
         engine.api.import_image_from_data(packed.getvalue(), repository="localhost/empty", tag="1")
         (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
+        sandbox = DockerSandbox(IMAGE, ["localhost/empty:1"])
         outcome = sandbox.run(tmp_path, "hider", hider_arrays(), 0, self.limits, image="localhost/empty:1")
-        assert (outcome.status, outcome.reason) == ("failed", "its image localhost/empty:1 cannot be started")
+        assert (outcome.status, outcome.reason) == ("failed", Reason.NO_START)
+
+    @pytest.mark.parametrize("volume", ["/", "//", "/.", "/proc", "relative"])
+    def test_an_image_with_a_strange_volume_fails_its_submission_alone(self, engine, tmp_path, volume):
+        made = engine.containers.create(IMAGE, "true")
+        made.commit("localhost/hide-and-seek", "strange", conf={"Volumes": {volume: {}}})
+        made.remove(v=True)
+        (tmp_path / "hider.py").write_text("def hider(input_dict):\n    return input_dict['data']\n")
+        image = "localhost/hide-and-seek:strange"
+        outcome = DockerSandbox(IMAGE, [image]).run(tmp_path, "hider", hider_arrays(), 0, self.limits, image=image)
+        assert (outcome.status, outcome.reason) in (("failed", Reason.NO_START), ("ok", ""))
+
+    def test_no_family_of_sockets_leads_to_the_hypervisor_or_the_kernel(self, play):
+        outcome = play(
+            """
+            import socket
+            for family in range(1, 46):
+                try:
+                    socket.socket(family, socket.SOCK_STREAM).close()
+                    print(family, "opened")
+                except OSError as error:
+                    print(family, error.errno)
+            return input_dict["data"]
+            """
+        )
+        ended = dict(line.split() for line in outcome.stdout.splitlines())
+        assert ended["1"] == "opened"
+        named = {"1", "2", "10", "16"}  # between its own processes
+        assert {family: end for family, end in ended.items() if family not in named and end != "1"} == {}
+        assert ended["40"] == "1"  # EPERM: AF_VSOCK, by the profile and not for want of a driver
+
+    def test_which_pages_of_a_file_are_cached_cannot_be_asked(self, play):
+        outcome = play(
+            """
+            import ctypes, mmap
+            libc = ctypes.CDLL(None, use_errno=True)
+            with open(np.__file__, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+                address = np.frombuffer(mapped, np.uint8).ctypes.data
+                told = libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), (ctypes.c_ubyte * 4096)())
+                print(told, ctypes.get_errno())
+                try:
+                    print(os.preadv(file.fileno(), [bytearray(10)], 0, os.RWF_NOWAIT))
+                except OSError as error:
+                    print(error.errno)
+            return input_dict["data"]
+            """
+        )
+        assert outcome.stdout.splitlines()[0] == "-1 1", outcome
+        assert outcome.stdout.splitlines()[1] in ("1", "38", "95")
+
+    def test_its_processes_can_talk_to_each_other(self, play):
+        outcome = play(
+            """
+            import multiprocessing, socket, subprocess, sys
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                print(sum(pool.map(abs, range(10))))
+            print(subprocess.check_output([sys.executable, "-c", "print(1)"]).decode().strip())
+            server = socket.create_server(("127.0.0.1", 0))
+            print(socket.create_connection(server.getsockname()) and 1)
+            return input_dict["data"]
+            """
+        )
+        assert outcome.stdout.split() == ["45", "1", "1"], outcome
 
     def test_gpus_are_given_only_when_asked_for(self, tmp_path):
         exchange = container.Exchange(tmp_path)
@@ -236,7 +310,7 @@ def test_a_tournament_runs_strangers_in_containers(engine, tmp_path, monkeypatch
     for name, source in players.items():
         (tmp_path / "all" / name).mkdir(parents=True)
         (tmp_path / "all" / name / f"{name.partition('_')[0]}.py").write_text(source)
-        (tmp_path / "all" / name / "Dockerimage").write_text(IMAGE + "\n")
+        (tmp_path / "all" / name / "Dockerimage").write_text(container.DEFAULT_IMAGE + "\n")
     data = write_csv(tmp_path / "stays.csv", np.random.default_rng(0))
     arguments = [
         "-d",

@@ -5,7 +5,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
 
 from scoring.contract import Role
+from scoring.sandbox import seccomp
 from scoring.sandbox.exchange import Exchange, private_exchange, remove_leftovers
 from scoring.sandbox.interface import DEFAULT_IMAGE, DEFAULT_LIMITS, Limits, Outcome
 from scoring.sandbox.leftovers import is_dead, this_process
 from scoring.sandbox.process import clean_environment
+from scoring.strangers import HostError, Reason
 from utils.errors import UserError
 
 LABEL = "hide-and-seek.owner"
@@ -27,41 +29,47 @@ USER = "60600:60600"  # of no name, in no range that a system hands out, and map
 INSIDE = "/hide-and-seek"
 HOME = "/tmp"  # noqa: S108
 VOLUME_BYTES = 16 << 20
-ENGINE_SECONDS = 300
+ENGINE_SECONDS = 120  # for the engine to answer: nothing that a submission chose takes time here
 
 
 class DockerSandbox:
     """Run submissions in containers of the Docker engine that `DOCKER_HOST` names, or this machine's own.
 
     What holds a submission: no network; a read-only root, code and input; two files and a bounded tmpfs to write to,
-    without executables; an unprivileged user without capabilities or a way to new ones; the engine's seccomp profile;
-    bounds on memory (no swap), cores, processes, file size and time. It shares the kernel with the host: a flaw
-    there is not stopped. The engine must run on this machine, as folders of this machine are mounted.
+    without executables; an unprivileged user without capabilities or a way to new ones; the system calls of
+    `scoring.sandbox.seccomp`; bounds on memory (no swap), cores, processes, file size and time. It shares the kernel
+    with the host: a flaw there is not stopped. The engine must run on this machine, whose folders are mounted.
 
     Parameters
     ----------
     image : str
         The image for submissions that name none: Python 3.6 or newer, as `python3`, with NumPy.
+    allowed : collection of str
+        Other images that submissions may ask for, as `Dockerimage` names them. An image is code that somebody chose:
+        only the organiser does. None is ever pulled, so no submission makes the engine call a registry.
     base : Path, optional
         Where the private folders are made; the system's temporary folder by default.
 
     Raises
     ------
     UserError
-        Where no engine answers, or the default image is not there.
+        Where no engine answers, or one of the images is not there.
     """
 
     name = "docker"
     notice = ""
 
-    def __init__(self, image: str = DEFAULT_IMAGE, base: Path | None = None) -> None:
+    def __init__(self, image: str = DEFAULT_IMAGE, allowed: Collection[str] = (), base: Path | None = None) -> None:
         self.image = image
+        self.allowed = {image, *allowed}
         self.base = base or Path(tempfile.gettempdir())
         with engine() as client:
-            try:
-                client.images.get(image)
-            except ImageNotFound as error:
-                raise UserError(f"there is no Docker image {image}; build it with dockerfiles/build.sh") from error
+            for name in sorted(self.allowed):
+                try:
+                    client.images.get(name)
+                except ImageNotFound as error:
+                    how = "build it with dockerfiles/build.sh" if name == image else f"get it with: docker pull {name}"
+                    raise UserError(f"there is no Docker image {name}; {how}") from error
             remove_leftovers(self.base)
             for left in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
                 if is_dead(left.labels[LABEL]):
@@ -79,30 +87,49 @@ class DockerSandbox:
     ) -> Outcome:
         """As `Sandbox.run`."""
         wanted = image or self.image
-        with engine() as client, private_exchange(self.base) as exchange:
+        if wanted not in self.allowed:
+            return Outcome("failed", Reason.IMAGE, detail=f"asks for the image {wanted}; --images allows more images")
+        try:
+            with engine() as client, private_exchange(self.base) as exchange:
+                exchange.fill(submission, role, arrays, seed, parameters)
+                return self._run(client, exchange, wanted, role, arrays, limits)
+        except (DockerException, requests.RequestException) as error:
+            raise HostError(
+                f"the Docker engine went away during a run; start it and run this again: {error}"
+            ) from error
+
+    def _run(
+        self,
+        client: docker.DockerClient,
+        exchange: Exchange,
+        image: str,
+        role: Role,
+        arrays: Mapping[str, np.ndarray | None],
+        limits: Limits,
+    ) -> Outcome:
+        volumes = _volumes_of(client, image)
+        if any(Path(os.path.normpath(volume)) == Path("/") for volume in volumes):
+            return Outcome("failed", Reason.NO_START, detail=f"the image {image} wants its root as a volume")
+        try:
+            container = client.containers.create(image, **_settings(exchange, limits, volumes))
+        except APIError as error:
+            if error.is_server_error():
+                raise
+            return Outcome("failed", Reason.NO_START, detail=f"{image}: {error.explanation}")
+        with _attached(container, limits.log) as tails:
+            started = time.monotonic()
             try:
-                volumes = _volumes_of(client, wanted)
-            except DockerException:
-                return Outcome("failed", f"its image {wanted} cannot be had")
-            exchange.fill(submission, role, arrays, seed, parameters)
-            try:
-                container = client.containers.create(wanted, **_settings(exchange, limits, volumes))
-            except APIError as error:
-                raise UserError(f"the Docker engine made no container: {error.explanation}") from error
-            with _attached(container, limits.log) as tails:
-                started = time.monotonic()
-                try:
-                    container.start()
-                except APIError:  # the image has no python3, say
-                    return Outcome("failed", f"its image {wanted} cannot be started")
-                exit_code = _wait(container, limits.seconds)
-                kept: dict[str, Any] = {"seconds": time.monotonic() - started, **tails.texts()}
-                if exit_code is None:
-                    return Outcome("timeout", "ran out of time", **kept)
-                container.reload()
-                if exit_code != 0 and container.attrs["State"]["OOMKilled"]:
-                    return Outcome("memory", "ran out of memory", **kept)
-                return exchange.outcome(exit_code, role, arrays, **kept)
+                container.start()
+            except APIError as error:  # the image has no python3, say
+                return Outcome("failed", Reason.NO_START, detail=f"{image}: {error.explanation}")
+            exit_code = _wait(container, limits.seconds)
+            kept: dict[str, Any] = {"seconds": time.monotonic() - started, **tails.texts()}
+            if exit_code is None:
+                return Outcome("timeout", Reason.TIMEOUT, **kept)
+            container.reload()
+            if exit_code != 0 and container.attrs["State"]["OOMKilled"]:
+                return Outcome("memory", Reason.MEMORY, **kept)
+            return exchange.outcome(exit_code, role, arrays, **kept)
 
 
 @contextlib.contextmanager
@@ -127,23 +154,8 @@ def engine() -> Iterator[docker.DockerClient]:
 
 
 def _volumes_of(client: docker.DockerClient, image: str) -> list[str]:
-    """List the folders for which an image wants volumes; one that a submission names is pulled where it is missing.
-
-    Raises
-    ------
-    DockerException
-        Where the image cannot be had.
-    """
-    try:
-        found = client.images.get(image)
-    except ImageNotFound:
-        found = client.images.pull(image) if "@" in image else client.images.pull(*_name_and_tag(image))
-    return list((found.attrs["Config"] or {}).get("Volumes") or {})
-
-
-def _name_and_tag(image: str) -> tuple[str, str]:
-    name, colon, tag = image.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (image, "latest")
+    """List the folders for which an image wants volumes."""
+    return list((client.images.get(image).attrs["Config"] or {}).get("Volumes") or {})
 
 
 def _settings(exchange: Exchange, limits: Limits, volumes: list[str]) -> dict[str, Any]:
@@ -174,10 +186,10 @@ def _settings(exchange: Exchange, limits: Limits, volumes: list[str]) -> dict[st
         "tmpfs": tmpfs,
         "user": USER,
         "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges:true"],
+        "security_opt": ["no-new-privileges:true", f"seccomp={seccomp.profile()}"],
         "mem_limit": limits.memory,
         "memswap_limit": limits.memory,
-        "nano_cpus": None if limits.cpus is None else int(limits.cpus * 1e9),
+        "nano_cpus": None if limits.cpus is None else int(min(limits.cpus, os.cpu_count() or 1) * 1e9),
         "pids_limit": limits.processes,
         "ulimits": [
             Ulimit(name="fsize", soft=limits.output, hard=limits.output),
@@ -197,7 +209,7 @@ def _wait(container: Any, seconds: float) -> int | None:
         return int(container.wait(timeout=seconds)["StatusCode"])
     except (requests.exceptions.ReadTimeout, requests.exceptions.ConnectionError) as error:
         if time.monotonic() < deadline:
-            raise UserError("the Docker engine went away during a run; start it and run this again") from error
+            raise HostError("the Docker engine went away during a run; start it and run this again") from error
     with contextlib.suppress(APIError):  # it may have ended just now
         container.kill()
     return None

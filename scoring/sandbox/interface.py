@@ -8,10 +8,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from scoring.contract import Role
+from utils.errors import UserError
 
 Status = Literal["ok", "failed", "timeout", "memory", "output_limit", "invalid_output"]
 GIB = 1 << 30
 DAY = 86_400.0
+MAX_SECONDS, MAX_BYTES = 3e8, 1 << 50  # ten years, a million GiB: more is a slip of the pen
 DEFAULT_IMAGE = "localhost/hide-and-seek:cpu"  # built by dockerfiles/build.sh; no registry can answer for localhost
 
 
@@ -44,6 +46,19 @@ class Limits:
     output: int = 4 * GIB
     log: int = 1 << 20
     gpus: bool = False
+
+    def __post_init__(self) -> None:
+        bounds = {
+            "seconds": (self.seconds, 1e-3, MAX_SECONDS),
+            "memory": (self.memory, 16 << 20, MAX_BYTES),
+            "processes": (self.processes, 1, 1 << 22),
+            "cpus": (1.0 if self.cpus is None else self.cpus, 0.01, 4096),
+            "output": (self.output, 1 << 16, MAX_BYTES),
+            "log": (self.log, 0, 1 << 30),
+        }
+        for name, (value, low, high) in bounds.items():
+            if not low <= value <= high:  # NaN neither
+                raise UserError(f"the limit on {name} must lie between {low:g} and {high:g}, not be {value:g}")
 
 
 DEFAULT_LIMITS = Limits()
