@@ -21,7 +21,7 @@ def _features(text: str) -> tuple[str, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = cli.Parser(
         description="Play one hider against one seeker, check the generated data's utility, and report.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -29,14 +29,49 @@ def _parser() -> argparse.ArgumentParser:
     add("-d", "--data_path", type=Path, default=Path("./data/train_longitudinal_data.csv"), metavar="PATH",
         help="longitudinal CSV, or a PhysioNet 2012 archive or folder")  # fmt: skip
     add("-o", "--output_dir", type=Path, default=Path("./output"), metavar="PATH", help="where the report goes")
-    add("-m", "--max_seq_len", type=int, default=100, metavar="INT", help="time points kept of each stay")
-    add("-t", "--train_frac", type=float, default=0.5, metavar="FLOAT", help="share of the stays the hider is given")
-    add("-e", "--hider_eval_threshold", type=float, default=0.85, metavar="FLOAT",
+    add(
+        "-m",
+        "--max_seq_len",
+        type=cli.whole(1, 10**6),
+        default=100,
+        metavar="INT",
+        help="time points kept of each stay",
+    )
+    add(
+        "-t",
+        "--train_frac",
+        type=cli.number(0, 1),
+        default=0.5,
+        metavar="FLOAT",
+        help="share of the stays the hider is given",
+    )
+    add("-e", "--hider_eval_threshold", type=cli.number(0, 1e6), default=0.85, metavar="FLOAT",
         help="AUROC on generated data must be at least this multiple of that on original data")  # fmt: skip
-    add("-f", "--feature_prediction_no", type=int, default=5, metavar="INT", help="number of features tested")
+    add(
+        "-f",
+        "--feature_prediction_no",
+        type=cli.whole(1, 10**6),
+        default=5,
+        metavar="INT",
+        help="number of features tested",
+    )
     add("--features", type=_features, metavar="I,J,...", help="test these features, by number (0: time) or name")
-    add("-s", "--seed", type=int, default=0, metavar="INT", help="seed of the split, the players and the models")
-    add("-g", "--debug_data", type=int, default=0, metavar="INT", help="read only the first INT rows; 0 reads all")
+    add(
+        "-s",
+        "--seed",
+        type=cli.whole(0, 2**32 - 1),
+        default=0,
+        metavar="INT",
+        help="seed of the split, the players and the models",
+    )
+    add(
+        "-g",
+        "--debug_data",
+        type=cli.whole(0, 2**31),
+        default=0,
+        metavar="INT",
+        help="read only the first INT rows; 0 reads all",
+    )
     add("--skip_fp", action="store_true", help="skip the feature prediction check")
     add("--skip_osa", action="store_true", help="skip the one-step-ahead check")
     add("--eval_verbose", action="store_true", help="print how each predictor's training went")

@@ -33,7 +33,7 @@ def _add_table(sources: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     add("--items", type=Path, metavar="TABLE", help="a table that names the items")
     add("--item_id", metavar="COLUMN", help="the item's id in --items")
     add("--item_name", metavar="COLUMN", help="the item's name in --items (default label)")
-    add("--most", type=int, metavar="INT", help="keep the items that were measured in most stays")
+    add("--most", type=cli.whole(1, 10**6), metavar="INT", help="keep the items that were measured in most stays")
     add("--drop", type=_names, metavar="A,B,...", help="columns or items to leave out")
     add("--category", type=_names, metavar="A,B,...", help="columns or items whose numbers are labels")
     add("--decimal", choices=("comma", "point"), help="how decimals are written, if both forms occur")
@@ -42,7 +42,7 @@ def _add_table(sources: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Make the longitudinal table that a match is played on.")
+    parser = cli.Parser(description="Make the longitudinal table that a match is played on.")
     sources = parser.add_subparsers(dest="source", required=True, metavar="SOURCE")
 
     physionet = sources.add_parser("physionet2012", help="read PhysioNet 2012 as it is downloaded (see data/README.md)")
@@ -51,9 +51,15 @@ def _parser() -> argparse.ArgumentParser:
 
     simulate = sources.add_parser("simulate", help="simulate ICU stays",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
-    simulate.add_argument("--stays", type=int, required=True, metavar="N", help="number of stays, at least 2")
-    simulate.add_argument("--features", type=int, default=70, metavar="N", help="number of features besides time")
-    simulate.add_argument("--seed", type=int, default=0, metavar="INT", help="the same seed gives the same file")
+    simulate.add_argument(
+        "--stays", type=cli.whole(2, 10**7), required=True, metavar="N", help="number of stays, at least 2"
+    )
+    simulate.add_argument(
+        "--features", type=cli.whole(1, 10**5), default=70, metavar="N", help="number of features besides time"
+    )
+    simulate.add_argument(
+        "--seed", type=cli.whole(0, 2**63), default=0, metavar="INT", help="the same seed gives the same file"
+    )
 
     table = _add_table(sources)
 

@@ -16,7 +16,7 @@ from scoring import cli
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = cli.Parser(
         description="Play every hider against every seeker and rank them.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -25,29 +25,73 @@ def _parser() -> argparse.ArgumentParser:
     add("-d", "--data_path", type=Path, default=Path("./data/train_longitudinal_data.csv"), metavar="PATH",
         help="longitudinal CSV, or a PhysioNet 2012 archive or folder")  # fmt: skip
     add("-o", "--output_dir", type=Path, default=Path("./tournament"), metavar="PATH", help="the tournament's folder")
-    add("-m", "--max_seq_len", type=int, default=100, metavar="INT", help="time points kept of each stay")
-    add("-t", "--train_frac", type=float, default=0.5, metavar="FLOAT", help="share of the stays the hiders are given")
-    add("-e", "--hider_eval_threshold", type=float, default=0.85, metavar="FLOAT",
-        help="AUROC on generated data must be at least this multiple of that on original data")  # fmt: skip
-    add("-f", "--feature_prediction_no", type=int, default=argparse.SUPPRESS, metavar="INT",
-        help="number of features tested (default: 10, or all where there are fewer)")  # fmt: skip
-    add("-s", "--seed", type=int, default=12345, metavar="INT", help="seed of the split and of the players")
     add(
-        "--utility_seeds", type=int, default=5, metavar="INT", help="seeds the utility models are averaged over, 1 to 5"
+        "-m",
+        "--max_seq_len",
+        type=cli.whole(1, 10**6),
+        default=100,
+        metavar="INT",
+        help="time points kept of each stay",
     )
-    add("-g", "--debug_data", type=int, default=0, metavar="INT", help="read only the first INT rows; 0 reads all")
+    add(
+        "-t",
+        "--train_frac",
+        type=cli.number(0, 1),
+        default=0.5,
+        metavar="FLOAT",
+        help="share of the stays the hiders are given",
+    )
+    add("-e", "--hider_eval_threshold", type=cli.number(0, 1e6), default=0.85, metavar="FLOAT",
+        help="AUROC on generated data must be at least this multiple of that on original data")  # fmt: skip
+    add("-f", "--feature_prediction_no", type=cli.whole(1, 10**6), default=argparse.SUPPRESS, metavar="INT",
+        help="number of features tested (default: 10, or all where there are fewer)")  # fmt: skip
+    add(
+        "-s",
+        "--seed",
+        type=cli.whole(0, 2**32 - 1),
+        default=12345,
+        metavar="INT",
+        help="seed of the split and of the players",
+    )
+    add(
+        "--utility_seeds",
+        type=cli.whole(1, 5),
+        default=5,
+        metavar="INT",
+        help="seeds the utility models are averaged over, 1 to 5",
+    )
+    add(
+        "-g",
+        "--debug_data",
+        type=cli.whole(0, 2**31),
+        default=0,
+        metavar="INT",
+        help="read only the first INT rows; 0 reads all",
+    )
     add("--skip_fp", action="store_true", help="skip the feature prediction check")
     add("--skip_osa", action="store_true", help="skip the one-step-ahead check")
     add("--play_all", action="store_true", help="let hiders that fail the utility check play too")
     add("--sandbox", choices=("docker", "process"), default=argparse.SUPPRESS,
         help="where strangers' code runs (default: docker where an engine answers, else process)")  # fmt: skip
     add("--python", default=argparse.SUPPRESS, metavar="PATH", help="interpreter of the process sandbox")
-    add("--seconds", type=float, default=86400, metavar="FLOAT", help="time limit of one run")
-    add("--memory", type=float, default=16, metavar="GIB", help="memory limit of one run")
-    add("--cpus", type=float, default=argparse.SUPPRESS, metavar="FLOAT", help="cores of one run (default: all)")
+    add("--seconds", type=cli.number(0.001, 3e8), default=86400, metavar="FLOAT", help="time limit of one run")
+    add("--memory", type=cli.number(2**-6, 2**20), default=16, metavar="GIB", help="memory limit of one run")
+    add(
+        "--cpus",
+        type=cli.number(0.01, 4096),
+        default=argparse.SUPPRESS,
+        metavar="FLOAT",
+        help="cores of one run (default: all)",
+    )
     add("--gpus", action="store_true", help="let submissions use the GPUs")
     add("--retry", action="store_true", help="run again what failed")
-    add("--workers", type=int, default=1, metavar="INT", help="pieces worked on at a time on this machine")
+    add(
+        "--workers",
+        type=cli.whole(1, 1024),
+        default=1,
+        metavar="INT",
+        help="pieces worked on at a time on this machine",
+    )
     add("--scheduler", default=argparse.SUPPRESS, metavar="tcp://...", help="work on a Dask cluster instead")
     add("--codabench", type=Path, default=argparse.SUPPRESS, metavar="OUT",
         help="instead of playing, write a Codabench competition; WHO are its reference hiders and seekers")  # fmt: skip

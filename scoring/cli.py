@@ -1,12 +1,15 @@
-"""What the command-line tools share: one-line errors, exit codes, quiet libraries."""
+"""What the command-line tools share: one-line errors, exit codes, numbers within bounds, quiet libraries."""
 
+import argparse
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Callable
+from typing import NoReturn
 
 from utils.errors import UserError
+from utils.text import printable
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -23,6 +26,40 @@ def quiet_libraries() -> None:
         warnings.simplefilter("ignore")
 
 
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line, like all others, without the list of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what was wrong and exit with code 2."""
+        self.exit(EXIT_USER_ERROR, f"error: {printable(message, 500)}; {self.prog} --help lists the options\n")
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return an argument type: a whole number from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        value = int(text) if len(text) <= 20 else high + 1  # int() of a million digits takes minutes
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"must be a whole number from {low} to {high}, not {text[:40]}")
+        return value
+
+    parse.__name__ = "whole number"  # argparse names it where the text is no number at all
+    return parse
+
+
+def number(low: float, high: float) -> Callable[[str], float]:
+    """Return an argument type: a finite number from `low` to `high`."""
+
+    def parse(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:  # NaN neither
+            raise argparse.ArgumentTypeError(f"must be a number from {low:g} to {high:g}, not {text[:40]}")
+        return value
+
+    parse.__name__ = "number"
+    return parse
+
+
 def run(command: Callable[[], None], *, debug: bool) -> int:
     """Run a command and turn what the user can mend into one line on standard error.
 
@@ -36,22 +73,34 @@ def run(command: Callable[[], None], *, debug: bool) -> int:
     Returns
     -------
     int
-        The exit code: 0, 2 after a user's error or a full disk, 130 after Ctrl-C.
+        The exit code: 0, 2 after a user's error, a full disk or too little memory, 130 after Ctrl-C.
     """
+    before = os.umask(0o077)  # what is written tells of patients: for its owner's eyes
     try:
         command()
     except UserError as error:
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        _tell(str(error))
         return EXIT_USER_ERROR
     except OSError as error:
         if debug:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        print(f"error: {error.strerror or error}{where}; earlier output was left as it was", file=sys.stderr)
+        _tell(f"{error.strerror or error}{where}; earlier output was left as it was")
+        return EXIT_USER_ERROR
+    except MemoryError as error:
+        if debug:
+            raise
+        _tell(f"out of memory ({error or 'no more is to be had'}); use fewer stays or time points (-m)")
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("stopped; earlier output was left as it was", file=sys.stderr)
         return EXIT_INTERRUPTED
+    finally:
+        os.umask(before)
     return 0
+
+
+def _tell(message: str) -> None:
+    print(f"error: {printable(message, 2000)}", file=sys.stderr)

@@ -11,7 +11,7 @@ from utils.errors import UserError
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it takes that name only if the block ends well.
+    """Yield a temporary path beside `path`; it takes that name, for its owner alone, only if the block ends well.
 
     A link is followed: what it points to is replaced.
 
@@ -31,10 +31,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        temporary.replace(path)  # readable by its owner alone, as mkstemp made it: it may tell of patients
     finally:
         temporary.unlink(missing_ok=True)
 

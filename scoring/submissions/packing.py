@@ -109,7 +109,7 @@ def _play(side: Submission, input_dict: dict[str, Any]) -> Outcome:
 
 def main() -> int:
     """Parse the command line of make_hider.sh and make_seeker.sh."""
-    parser = argparse.ArgumentParser(prog="make_hider.sh or make_seeker.sh", description="Pack a submission.")
+    parser = cli.Parser(prog="make_hider.sh or make_seeker.sh", description="Pack a submission.")
     parser.add_argument("role", choices=("hider", "seeker"), help=argparse.SUPPRESS)
     parser.add_argument("name", nargs="?", help="such as addnoise, or a .py file; ./hider.py or ./seeker.py without")
     parser.add_argument("output", nargs="?", type=Path, help="the zip; <role>_<name>.zip without")
