@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     simulate = sources.add_parser("simulate", help="simulate ICU stays",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
     simulate.add_argument(
-        "--stays", type=cli.whole(2, 10**7), required=True, metavar="N", help="number of stays, at least 2"
+        "--stays", type=cli.whole(1, 10**7), required=True, metavar="N", help="number of stays, at least 2"
     )
     simulate.add_argument(
         "--features", type=cli.whole(1, 10**5), default=70, metavar="N", help="number of features besides time"

@@ -21,7 +21,7 @@ from scoring.round import Round, divide_as_2020
 from scoring.submissions.players import Player, check_player, find_player, play
 from utils.errors import UserError
 from utils.misc import tf115_found
-from utils.solutions import UNREADABLE_NPZ, load_generated_data
+from utils.solutions import UNREADABLE_NPZ, load_release
 
 RMSE_THRESHOLD = 5.0  # the contract's: generated RMSE at most this multiple of the original's
 
@@ -215,9 +215,7 @@ def _load_release(path: Path, round_: Round, facts: dict[str, Any]) -> Release:
     if not path.is_file():
         raise UserError(f"generated data not found: {path}")
     try:
-        generated, mask = load_generated_data(path)
-        with np.load(path, allow_pickle=False) as arrays:
-            made_from = str(arrays["made_from"]) if "made_from" in arrays else None
+        generated, mask, made_from = load_release(path, 2 * math.prod(round_.hider_shape))
     except UNREADABLE_NPZ as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(

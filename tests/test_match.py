@@ -271,12 +271,12 @@ def test_a_constant_and_an_all_missing_feature_work(run_main, tmp_path):
     [
         (("-d", "nowhere.csv"), "data not found: nowhere.csv"),
         (("-t", "0"), "--train_frac must lie between 0 and 1"),
-        (("-t", "1.5"), "--train_frac must lie between 0 and 1"),
+        (("-t", "1.5"), "--train_frac: must be a number from 0 to 1"),
         (("-t", "0.01"), "leaves no stay on one side"),
         (("-f", "9"), "the data have only 6 features"),
         (("--features", "1,7"), "--features 7: the data have features 0 to 5"),
         (("--features", "one"), "--features"),
-        (("-m", "0"), "--max_seq_len must be at least 1"),
+        (("-m", "0"), "--max_seq_len: must be a whole number from 1"),
         (("--hider", "nosuch"), "unknown hider 'nosuch'; known are addnoise"),
         (("--seeker", "nosuch"), "unknown seeker 'nosuch'; known are"),
         (("--hider_parameters", "noise=1"), "has no parameter 'noise'; it has noise_size=0.1"),
@@ -285,7 +285,7 @@ def test_a_constant_and_an_all_missing_feature_work(run_main, tmp_path):
         (("--seeker_parameters", "k=3"), "takes no parameters"),
         (("--generated", "nowhere.npz"), "generated data not found"),
         (("--generated", "x.npz", "--hider", "addnoise"), "takes the place of a hider"),
-        (("-s", "-1"), "--seed must lie between"),
+        (("-s", "-1"), "--seed: must be a whole number from 0"),
     ],
 )
 def test_bad_arguments_are_refused_in_one_line(run_main, csv, tmp_path, arguments, expected):

@@ -22,6 +22,7 @@ from utils.errors import UserError
 MAX_HEADER_BYTES = 4096
 MAX_DIMENSIONS = 8
 MAX_MEMBERS = 64
+MAX_RATIO = 1032  # of DEFLATE: two bits for 258 bytes
 _CHUNK = 1 << 20
 # What NumPy has written since its first version: three keys in this order, padded with spaces.
 _HEADER = re.compile(
@@ -36,7 +37,7 @@ class UnsoundFileError(ValueError):
     """A file is not what it should be. The text says what is wrong in our words; it may quote a size from the file."""
 
 
-Expected = Callable[[str, tuple[int, ...], np.dtype], None]
+Expected = Callable[[str, tuple[int, ...], np.dtype], bool]
 
 
 def read_npz(file: IO[bytes], expected: Expected, *, compressed: bool = True) -> dict[str, np.ndarray]:
@@ -47,8 +48,8 @@ def read_npz(file: IO[bytes], expected: Expected, *, compressed: bool = True) ->
     file : binary file
         Open for reading, with a position that can be set.
     expected : callable
-        Called with each array's name, shape and dtype before a byte of its values is read; raises where these are
-        not wanted. It bounds the memory that a compressed file can ask for.
+        Called with each array's name, shape and dtype before a byte of its values is read. It returns False to pass the
+        array over, and raises if the file is to be refused. It bounds the memory that a compressed file can ask for.
     compressed : bool
         Take DEFLATE too, not only stored members.
 
@@ -66,6 +67,7 @@ def read_npz(file: IO[bytes], expected: Expected, *, compressed: bool = True) ->
     """
     methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) if compressed else (zipfile.ZIP_STORED,)
     check_directory(file, MAX_MEMBERS * 1024)
+    size = file.seek(0, 2)
     found: dict[str, np.ndarray] = {}
     with sound_zip(), zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -75,9 +77,13 @@ def read_npz(file: IO[bytes], expected: Expected, *, compressed: bool = True) ->
             name = member.filename.removesuffix(".npy")
             if name in found or member.compress_type not in methods or member.flag_bits & 1:
                 raise UnsoundFileError("it holds an array twice, or one packed in another way")
+            ratio = 1 if member.compress_type == zipfile.ZIP_STORED else MAX_RATIO
+            if member.compress_size > size or member.file_size > ratio * member.compress_size:
+                raise UnsoundFileError("an array is not as large as the archive says")
             with archive.open(member) as stream:
                 shape, fortran, dtype, length = _read_header(stream)
-                expected(name, shape, dtype)
+                if not expected(name, shape, dtype):
+                    continue
                 if math.prod(shape) * dtype.itemsize != member.file_size - length:
                     raise UnsoundFileError("an array is not as large as its header says")
                 found[name] = _read_values(stream, shape, fortran, dtype)
@@ -144,14 +150,14 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype, in
     text = stream.read(length).decode("latin-1")
     match = _HEADER.fullmatch(text)
     if len(text) != length or match is None:
-        raise UnsoundFileError("an array is not one of plain numbers")
+        raise UnsoundFileError("an array is not one of plain numbers (no pickles)")
     shape = tuple(int(number.rstrip("L")) for number in match["shape"].replace(",", " ").split())
     if len(shape) > MAX_DIMENSIONS:
         raise UnsoundFileError(f"an array has more than {MAX_DIMENSIONS} dimensions")
     try:
         dtype = np.dtype(match["descr"])
     except TypeError as error:  # b8 or f1: no such type
-        raise UnsoundFileError("an array is not one of plain numbers") from error
+        raise UnsoundFileError("an array is not one of plain numbers (no pickles)") from error
     if dtype.itemsize == 0:
         raise UnsoundFileError("an array holds empty texts")
     return shape, match["fortran"] == "True", dtype, len(begin) + size + length

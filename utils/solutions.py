@@ -1,5 +1,6 @@
 """Reading, checking and judging what a submission returns, under the 2020 names."""
 
+import math
 import os
 import zipfile
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from utils.arrays import read_npz
 from utils.data_preprocess import load_and_reshape
 from utils.data_utils import data_division
 
@@ -87,12 +89,50 @@ def load_generated_data(data_path: str | Path) -> tuple[np.ndarray, np.ndarray |
     UNREADABLE_NPZ
         Where the file is missing, no `.npz`, holds pickled objects, or lacks an array.
     """
-    loaded = np.load(data_path, allow_pickle=False)
-    if not isinstance(loaded, np.lib.npyio.NpzFile):
-        raise ValueError("it holds a single array")
-    with loaded as arrays:
-        generated, mask = arrays["generated_data"], arrays["padding_mask"]
-    return generated, None if mask.shape == (0,) else mask
+    return load_release(data_path)[:2]
+
+
+def load_release(
+    data_path: str | Path, most_cells: int | None = None
+) -> tuple[np.ndarray, np.ndarray | None, str | None]:
+    """Load a hider's `data.npz`, from wherever it came, and the digest of the stays it says it was made from.
+
+    Parameters
+    ----------
+    data_path : str or Path
+    most_cells : int, optional
+        Cells that an array may have. By default half the machine's memory bounds them.
+
+    Returns
+    -------
+    generated : ndarray, shape [N, T, F]
+    padding_mask : ndarray or None
+    made_from : str or None
+
+    Raises
+    ------
+    UNREADABLE_NPZ
+        As `load_generated_data`, and where an array is larger than that.
+    """
+    if most_cells is None:
+        most_cells = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 16
+
+    def expected(name: str, shape: tuple[int, ...], dtype: np.dtype) -> bool:
+        if name == "made_from":
+            return shape == () and dtype.kind == "U"
+        if name not in ("generated_data", "padding_mask"):
+            return False
+        if dtype.kind not in "biuf":
+            raise ValueError(f"{name} is no array of numbers")
+        if math.prod(shape) > most_cells:
+            raise ValueError(f"{name} has shape {shape}, which is larger than can be")
+        return True
+
+    with Path(data_path).open("rb") as file:
+        found = read_npz(file, expected)
+    generated, mask = found["generated_data"], found["padding_mask"]
+    made_from = str(found["made_from"]) if "made_from" in found else None
+    return generated, None if mask.shape == (0,) else mask, made_from
 
 
 def parse_hider_output(hider_output: Any) -> tuple[np.ndarray, np.ndarray | None, int | None]:
@@ -195,8 +235,10 @@ def validate_seeker_output(
     """
     count = len(labels)
     try:
-        with np.load(seeker_output_path, allow_pickle=False) as arrays:
-            predicted = arrays["reidentified_data"]
+        with Path(seeker_output_path).open("rb") as file:
+            predicted = read_npz(
+                file, lambda name, shape, _: name == "reidentified_data" and math.prod(shape) <= 100 * count
+            )["reidentified_data"]
         if predicted.shape in ((count,), (count, 1), (1, count)):
             return predicted.reshape(count)
         problem = f"returned labels of shape {predicted.shape}, expected ({count},)"

@@ -197,13 +197,14 @@ def read_outputs(output: Path, role: Role, arrays: Mapping[str, np.ndarray | Non
     """
     allowed = _allowed_shapes(role, arrays)
 
-    def expected(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def expected(name: str, shape: tuple[int, ...], dtype: np.dtype) -> bool:
         if name not in allowed:
             raise Failed(Reason.FILE, "its output holds an array that the contract does not know")
         if dtype.kind not in "biuf":
             raise Failed(Reason.NUMBERS)
         if shape not in allowed[name]:
             raise Failed(Reason.SHAPE, f"returned {name} of shape {str(shape)[:60]}, expected {allowed[name][0]}")
+        return True
 
     with _open_plain(output) as file:
         found = read_npz(file, expected, compressed=False)
