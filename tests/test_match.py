@@ -405,3 +405,12 @@ def test_without_tensorflow_the_checks_are_skipped_and_the_rest_runs(run_main, c
     assert code == 0
     assert "warning: utility checks skipped: TensorFlow is not installed" in out
     assert json.loads((tmp_path / "output/report.json").read_text())["utility"] is None
+
+
+def test_a_player_may_be_named_with_a_setting(run_main, csv, tmp_path):
+    assert run_main("-d", csv, "--hider", "addnoise:noise_size=0", "--seeker", "matching", *QUICK)[0] == 0
+    report = json.loads((tmp_path / "output/report.json").read_text())
+    assert report["hider"] == {"name": "addnoise", "source": "hider_addnoise.py", "parameters": {"noise_size": 0.0}}
+    code, _, err = run_main("-d", csv, "--hider", "addnoise:nonsense=1", *QUICK)
+    assert code == 2
+    assert "has no parameter 'nonsense'" in err
