@@ -210,7 +210,7 @@ def test_a_hider_whose_data_is_useless_is_not_sought_unless_asked_for(play, csv,
                                          rmse, np.full(test.shape[2], rmse), rmse)  # fmt: skip
         return {"it": [one] * len(seeds)}
 
-    monkeypatch.setattr(metric_utils, "utility_scores", scores)
+    monkeypatch.setattr(work, "utility_scores", scores)
     submissions, out = write_all(tmp_path / "all"), tmp_path / "out"
     write_folder(submissions, "hider_useless", """
         import numpy as np
