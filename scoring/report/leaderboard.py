@@ -12,13 +12,12 @@ import numpy as np
 
 from scoring.contract import Role
 from scoring.files import write_text
-from scoring.statistics import wilson_interval
+from scoring.statistics import mean_interval, wilson_interval
 from scoring.tournament.intake import Entrant
 from scoring.tournament.schedule import Results
 from scoring.tournament.work import FinishedRun
 
 NO_HIDER_SCORE, NO_SEEKER_SCORE = 9.99, -9.99  # the contract's, where none could be computed
-_Z = 1.96
 _NOTHING = FinishedRun("", "ok", "")
 
 COLUMNS = (
@@ -128,8 +127,7 @@ def _mean(matches: Sequence[np.ndarray]) -> tuple[float, float, float]:
     if len(matches) == 1:
         return (float(matches[0].mean()), *wilson_interval(int(matches[0].sum()), matches[0].size))
     shares = np.mean(matches, axis=0)
-    mean, reach = float(shares.mean()), _Z * float(shares.std(ddof=1)) / np.sqrt(shares.size)
-    return mean, float(max(0.0, mean - reach)), float(min(1.0, mean + reach))
+    return (float(shares.mean()), *mean_interval(shares))
 
 
 def _status(results: Results, entrant: Entrant, role: Role) -> str:
