@@ -66,21 +66,60 @@ def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
     UserError
         Where the data cannot be read or hold a single stay.
     """
+    return from_frame(load_frame(path, debug_rows), path, max_seq_len)
+
+
+def load_frame(path: Path, rows: int = 0) -> polars.DataFrame:
+    """Load a table as `load` does, with one row for each time point.
+
+    Parameters
+    ----------
+    path : Path
+    rows : int
+        Use only the first rows; 0 uses all.
+
+    Returns
+    -------
+    polars.DataFrame
+        `admissionid`, `time`, possibly `patientid`, and the features as float64.
+
+    Raises
+    ------
+    UserError
+        If the data cannot be read.
+    """
     if not path.exists():
         raise UserError(f"data not found: {path}; make some with prepare_data.py or name it with -d")
     if physionet.is_physionet(path):
         frame = physionet.read([path])
-        frame = frame.head(debug_rows) if debug_rows else frame
-    elif path.is_dir():
+        return frame.head(rows) if rows else frame
+    if path.is_dir():
         raise UserError(f"{path} is a folder without PhysioNet 2012 records; -d takes a CSV or a PhysioNet archive")
-    else:
-        frame = _read(path, debug_rows or None)
+    return _read(path, rows or None)
+
+
+def from_frame(frame: polars.DataFrame, path: Path, max_seq_len: int, least_stays: int = 2) -> DataSet:
+    """Turn a table as `load_frame` returns it into stays.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+    path : Path
+        Where it came from, for messages and the name.
+    max_seq_len : int
+    least_stays : int
+
+    Raises
+    ------
+    UserError
+        If there are fewer stays, or stays and patients contradict each other.
+    """
     patients = _patients(frame, path)
     frame = frame.drop(PATIENT, strict=False)
     warnings = list(_warnings(frame, max_seq_len))
     names = frame.columns[1:]
     data, padding_mask = reshape_longitudinal(frame, max_seq_len)
-    if len(data) < 2:
+    if len(data) < least_stays:
         raise UserError(f"{path.name} holds one stay only; a match needs members and non-members")
     return DataSet(data, padding_mask, names, path.name, digest(data, names), warnings, patients)
 

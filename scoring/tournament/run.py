@@ -1,10 +1,10 @@
 """What tournament.py calls: settings, workers, and what is told at the end."""
 
-from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from scoring.executors import cluster
 from scoring.report.leaderboard import write_leaderboard
 from scoring.sandbox import Limits
 from scoring.sandbox.interface import GIB
@@ -57,7 +57,7 @@ def run(
         return
     if not submissions:
         raise UserError("name the submissions: zips, folders, .py files, or methods such as addnoise and knn")
-    executor = _cluster(scheduler) if scheduler else lambda _: ThreadPoolExecutor(workers)
+    executor = cluster(scheduler) if scheduler else lambda _: ThreadPoolExecutor(workers)
     results = play_tournament(submissions, chosen, executor)
     board = write_leaderboard(results, chosen.output_dir)
     for title, role in (("hider", "hiders"), ("seeker", "seekers")):
@@ -68,20 +68,3 @@ def run(
             note = "" if row["status"] == "ok" else f"  {row['status']}"
             print(f"{row['rank']:>2}. {row['name']:<20} {row['score']:6.3f}  {interval:<14}  {worst}{note}")
     print(f"\nleaderboard: {chosen.output_dir / 'leaderboard.html'}")
-
-
-def _cluster(address: str) -> Callable[[bool], Executor]:
-    """Return a maker of an executor on a Dask cluster; with GPUs, on its workers that have the resource GPU."""
-    try:
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise UserError("--scheduler needs Dask: pip install -r requirements-cluster.txt") from error
-    try:
-        client = Client(address, timeout=10, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise UserError(f"no Dask scheduler answers at {address}; start one with: dask scheduler") from error
-
-    def executor(gpus: bool) -> Executor:
-        return client.get_executor(pure=False, retries=2, **({"resources": {"GPU": 1}} if gpus else {}))
-
-    return executor
