@@ -4,7 +4,7 @@ The trials are stays: the intervals answer "how far could this figure move with 
 hospital", not "how far with another attack".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,17 +17,20 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _TAIL = 0.025
-_Z = float(ndtri(1 - _TAIL))
+_FPR = 0.01  # false alarms at which the members found are reported
+_BLOCK = 100  # permutations of the labels looked at at once
 _MEMBER_THRESHOLD = 0.5  # the challenge's contract: a label above 0.5 means "was used by the hider"
 
 
-def wilson_interval(successes: int, trials: int) -> Interval:
+def wilson_interval(successes: int, trials: int, comparisons: int = 1) -> Interval:
     """95 % score interval of a proportion (Wilson, JASA 1927).
 
     Parameters
     ----------
     successes, trials : int
         0 <= successes <= trials, trials >= 1.
+    comparisons : int
+        Of how many attacks this is the one that was picked out; see `corrected_tail`.
 
     Returns
     -------
@@ -41,7 +44,7 @@ def wilson_interval(successes: int, trials: int) -> Interval:
     """
     if trials < 1 or not 0 <= successes <= trials:
         raise ValueError(f"expected 0 <= successes <= trials and trials >= 1, got {successes} of {trials}")
-    return _wilson(successes / trials, trials)
+    return _wilson(successes / trials, trials, corrected_tail(comparisons))
 
 
 def difference_interval(successes: Sequence[int], trials: Sequence[int]) -> Interval:
@@ -62,7 +65,7 @@ def difference_interval(successes: Sequence[int], trials: Sequence[int]) -> Inte
     return _combine(rate_1 - rate_2, (low_1 - rate_1, high_1 - rate_1), (rate_2 - high_2, rate_2 - low_2))
 
 
-def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, Interval]:
+def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike, comparisons: int = 1) -> tuple[float, Interval]:
     """Area under the ROC curve and its 95 % interval, in O(n log n).
 
     The variance is that of DeLong et al. (Biometrics 1988), computed from mid-ranks (Sun & Xu, IEEE SPL 2014);
@@ -76,6 +79,8 @@ def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, Interval
         True for members.
     scores : [n] float
         Higher means more likely a member. Ties count half.
+    comparisons : int
+        Of how many attacks this is the one that was picked out; see `corrected_tail`.
 
     Raises
     ------
@@ -94,12 +99,14 @@ def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, Interval
     if smaller > 1:
         variance = float(member_wins.var(ddof=1) / n_members + non_member_wins.var(ddof=1) / n_non_members)
     if variance == 0 or not 0 < area < 1:
-        return area, _wilson(area, smaller)
-    reach = _Z * np.sqrt(variance) / (area * (1 - area))
+        return area, _wilson(area, smaller, corrected_tail(comparisons))
+    reach = _z(corrected_tail(comparisons)) * np.sqrt(variance) / (area * (1 - area))
     return area, (float(expit(logit(area) - reach)), float(expit(logit(area) + reach)))
 
 
-def tpr_at_fpr(labels: npt.ArrayLike, scores: npt.ArrayLike, fpr: float = 0.01) -> tuple[float, Interval]:
+def tpr_at_fpr(
+    labels: npt.ArrayLike, scores: npt.ArrayLike, fpr: float = _FPR, comparisons: int = 1
+) -> tuple[float, Interval]:
     """Share of members found while at most a share `fpr` of non-members is named wrongly, with its 95 % interval.
 
     A stay is named when its score is above the score of the (k+1)-th highest non-member, k = floor(fpr x
@@ -119,6 +126,8 @@ def tpr_at_fpr(labels: npt.ArrayLike, scores: npt.ArrayLike, fpr: float = 0.01) 
         Higher means more likely a member.
     fpr : float
         Share of non-members that may be named wrongly, in (0, 1).
+    comparisons : int
+        Of how many attacks this is the one that was picked out; see `corrected_tail`.
 
     Raises
     ------
@@ -140,13 +149,124 @@ def tpr_at_fpr(labels: npt.ArrayLike, scores: npt.ArrayLike, fpr: float = 0.01) 
         return float(np.mean(members > highest_first[false_alarms]))
 
     allowed = int(np.floor(fpr * n_non_members + 1e-9))  # 0.29 * 100 is 28.999999999999996
-    tpr = found(allowed)
-    low, high = _wilson(tpr, n_members)
+    tpr, tail = found(allowed), corrected_tail(comparisons)
+    low, high = _wilson(tpr, n_members, tail)
     # With 95 % probability this many non-members lie above the threshold whose true rate is `fpr`.
-    fewest, most = (int(count) for count in binom.ppf([_TAIL, 1 - _TAIL], n_non_members, fpr))
+    fewest, most = (int(count) for count in binom.ppf([tail, 1 - tail], n_non_members, fpr))
     threshold_error = found(min(fewest - 1, allowed)) - tpr, found(max(most, allowed)) - tpr
     low, high = _combine(tpr, (low - tpr, high - tpr), threshold_error)
     return tpr, (max(low, 0.0), min(high, 1.0))
+
+
+def corrected_tail(comparisons: int) -> float:
+    """Return the error on either side with which `comparisons` intervals hold at once with 95 % (Bonferroni).
+
+    The worst of many attacks is picked because its figure is high, so its own 95 % interval promises too much.
+
+    Raises
+    ------
+    ValueError
+        If there is not at least one.
+    """
+    if comparisons < 1:
+        raise ValueError(f"comparisons must be at least 1, got {comparisons}")
+    return _TAIL / comparisons
+
+
+def worst_of(
+    labels: npt.ArrayLike,
+    scores: Mapping[str, npt.ArrayLike],
+    predicted: Mapping[str, npt.ArrayLike] | None = None,
+    permutations: int = 1999,
+    rng: np.random.Generator | None = None,
+) -> dict[str, Any]:
+    """Pick the strongest of many attacks on one release, and say whether chance explains it.
+
+    If a release tells nothing about membership, every assignment of labels to stays is as likely as the true one. So
+    all figures of all attacks are taken again with labels drawn at random. Each figure is judged by its rank among its
+    own draws, and the best of them by its rank among the best of each draw (min-P; Westfall & Young, 1993). As all
+    attacks see the same draw, agreement between attacks costs nothing. Whatever the attacks, a release without leak has
+    a p-value of at most 0.05 in at most 5 of 100 cases.
+
+    Parameters
+    ----------
+    labels : [n] bool
+        True for members.
+    scores : mapping of attack to [n] float
+        Higher means more likely a member.
+    predicted : mapping of attack to [n] bool or float, optional
+        The attacks' labels; above 0.5 means member.
+    permutations : int
+        How many random assignments. The smallest p-value is about the number of figures / (permutations + 1).
+    rng : numpy.random.Generator, optional
+        Draws them; by default the same ones each time.
+
+    Returns
+    -------
+    dict
+        `attack` and `figure` (auroc, tpr_at_1_percent_fpr or score) that are hardest to explain by chance, its `value`
+        and `interval` (95 %, corrected for the number of attacks), `p_value` (corrected for all attacks and figures),
+        `leak` (p_value at most 0.05), and `attacks`, their number.
+
+    Raises
+    ------
+    ValueError
+        As `auroc`, and without an attack.
+    """
+    if not scores:
+        raise ValueError("expected the scores of at least one attack")
+    for name, values in scores.items():
+        _groups(labels, values, name=f"scores of {name}")
+    rng = rng or np.random.default_rng(0)
+    member = np.asarray(labels).astype(bool)
+    guesses = {name: np.asarray(values) > _MEMBER_THRESHOLD for name, values in (predicted or {}).items()}
+    judged = [(name, figure) for name in scores for figure in ("auroc", "tpr_at_1_percent_fpr")]
+    judged += [(name, "score") for name in guesses]
+    figures = np.empty((permutations + 1, len(judged)))
+    figures[0] = _figures(member[None], scores, guesses)[0]
+    for start in range(1, permutations + 1, _BLOCK):
+        rows = figures[start : start + _BLOCK]
+        rows[:] = _figures(rng.permuted(np.tile(member, (len(rows), 1)), axis=1), scores, guesses)
+    ranks = rankdata(-figures.round(12), method="max", axis=0) / (permutations + 1)
+    best = int(ranks[0].argmin())
+    p_value = float(np.mean(ranks.min(axis=1) <= ranks[0].min()))
+    name, figure = judged[best]
+    count = len(set(scores) | set(guesses))
+    if figure == "score":
+        interval = wilson_interval(int((guesses[name] == member).sum()), member.size, count)
+    elif figure == "auroc":
+        interval = auroc(member, scores[name], count)[1]
+    else:
+        interval = tpr_at_fpr(member, scores[name], comparisons=count)[1]
+    return {
+        "attack": name,
+        "figure": figure,
+        "value": float(figures[0, best]),
+        "interval": list(interval),
+        "p_value": p_value,
+        "leak": p_value <= 2 * _TAIL,
+        "attacks": count,
+    }
+
+
+def _figures(members: BoolArray, scores: Mapping[str, npt.ArrayLike], guesses: Mapping[str, BoolArray]) -> FloatArray:
+    """AUROC and members found at 1 % false alarms of each attack, then accuracies, for each row of labels [B, n]."""
+    count = int(members[0].sum())
+    others = members.shape[1] - count
+    allowed = int(np.floor(_FPR * others + 1e-9))
+    columns = []
+    for values in scores.values():
+        negative = -np.asarray(values, dtype=np.float64)
+        ranks = rankdata(-negative)
+        columns.append((members @ ranks - count * (count + 1) / 2) / (count * others))
+        order = np.argsort(negative, kind="stable")
+        # Stays above the score of the (allowed + 1)-th highest non-member are named.
+        last = (np.cumsum(~members[:, order], axis=1) <= allowed).sum(axis=1)
+        named = np.searchsorted(negative[order], negative[order][np.minimum(last, members.shape[1] - 1)])
+        found = np.cumsum(members[:, order], axis=1)
+        columns.append(np.where(named > 0, np.take_along_axis(found, named[:, None] - 1, axis=1)[:, 0], 0) / count)
+    columns += [(members == guess).mean(axis=1) for guess in guesses.values()]
+    return np.stack(columns, axis=1)
 
 
 def roc_curve(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -233,10 +353,16 @@ def reidentification(
     return figures
 
 
-def _wilson(rate: float, trials: int) -> Interval:
+def _z(tail: float) -> float:
+    """Return the standard normal quantile with `tail` above it."""
+    return -float(ndtri(tail))
+
+
+def _wilson(rate: float, trials: int, tail: float = _TAIL) -> Interval:
     """Wilson's interval, also for a rate that is no whole number of successes."""
-    shrunk = (rate + _Z**2 / (2 * trials)) / (1 + _Z**2 / trials)
-    reach = _Z * np.sqrt(rate * (1 - rate) / trials + _Z**2 / (4 * trials**2)) / (1 + _Z**2 / trials)
+    z = _z(tail)
+    shrunk = (rate + z**2 / (2 * trials)) / (1 + z**2 / trials)
+    reach = z * np.sqrt(rate * (1 - rate) / trials + z**2 / (4 * trials**2)) / (1 + z**2 / trials)
     # At the ends the limit is the rate itself; rounding must not move it.
     return (0.0 if rate == 0 else float(shrunk - reach)), (1.0 if rate == 1 else float(shrunk + reach))
 

@@ -199,3 +199,73 @@ def test_impossible_counts_and_rates_are_refused():
     for fpr in (0.0, 1.0, np.nan):
         with pytest.raises(ValueError, match="fpr"):
             statistics.tpr_at_fpr([1, 0], [1.0, 0.0], fpr)
+
+
+# ------------------------------------------------------------------------------------------------ the worst of many
+
+
+def test_the_correction_for_many_attacks_widens_every_interval():
+    generator = np.random.default_rng(1)
+    labels, scores = simulated_match(generator, 200, 200, 2.0)
+    for interval in (
+        lambda count: statistics.auroc(labels, scores, count)[1],
+        lambda count: statistics.tpr_at_fpr(labels, scores, comparisons=count)[1],
+        lambda count: statistics.wilson_interval(230, 400, count),
+    ):
+        (low_1, high_1), (low_9, high_9) = interval(1), interval(9)
+        assert low_9 < low_1 < high_1 < high_9
+    assert statistics.wilson_interval(230, 400, 20) == pytest.approx((0.483, 0.663), abs=2e-3)  # z = 3.0233
+    with pytest.raises(ValueError, match="at least 1"):
+        statistics.corrected_tail(0)
+
+
+def test_the_worst_of_many_blind_attacks_is_called_a_leak_in_at_most_five_of_a_hundred():
+    generator = np.random.default_rng(2)
+    called = 0
+    for _ in range(200):
+        labels = generator.permutation(np.arange(120) < 60)
+        common = generator.normal(size=120)
+        scores = {f"attack {k}": common + generator.normal(size=120) for k in range(6)}
+        predicted = {name: values > np.median(values) for name, values in scores.items()}
+        called += statistics.worst_of(labels, scores, predicted, permutations=199, rng=generator)["leak"]
+    assert called <= 18  # 10 expected; 18 or fewer in 99 of 100
+
+
+def test_one_attack_that_sees_stands_out_among_many_that_do_not():
+    generator = np.random.default_rng(3)
+    labels, seeing = simulated_match(generator, 300, 300, 0.5)
+    scores = {f"blind {k}": generator.normal(size=600) for k in range(9)} | {"seeing": seeing}
+    found = statistics.worst_of(labels, scores)
+    area, interval = statistics.auroc(labels, seeing, comparisons=10)
+    assert found["leak"]
+    assert (found["attack"], found["figure"], found["attacks"]) == ("seeing", "auroc", 10)
+    assert found["value"] == pytest.approx(area)
+    assert found["interval"] == pytest.approx(list(interval))
+    assert found["p_value"] <= 21 / 2000  # 20 figures, 1,999 permutations
+
+
+def test_a_few_members_named_for_certain_are_a_leak_that_the_area_does_not_show():
+    generator = np.random.default_rng(4)
+    labels, scores = simulated_match(generator, 500, 500, 0.0)
+    scores[:15] = 9.0  # 15 of 500 members
+    found = statistics.worst_of(labels, {"copies": scores}, {"copies": scores > np.median(scores)})
+    assert found["leak"]
+    assert found["figure"] == "tpr_at_1_percent_fpr"
+
+
+@pytest.mark.parametrize("decimals", [6, 0])  # 0: many ties
+def test_figures_under_permutation_are_the_figures(decimals):
+    generator = np.random.default_rng(5)
+    labels, scores = simulated_match(generator, 150, 250, 1.0)
+    scores = scores.round(decimals)
+    area, found, right = statistics._figures(labels[None], {"a": scores}, {"a": scores > 0.5})[0]
+    assert area == pytest.approx(statistics.auroc(labels, scores)[0])
+    assert found == pytest.approx(statistics.tpr_at_fpr(labels, scores)[0])
+    assert right == pytest.approx(np.mean((scores > 0.5) == labels))
+
+
+def test_worst_of_refuses_what_cannot_be_judged():
+    with pytest.raises(ValueError, match="at least one attack"):
+        statistics.worst_of([True, False], {})
+    with pytest.raises(ValueError, match="scores of a must not hold NaN"):
+        statistics.worst_of([True, False], {"a": [np.nan, 1.0]})
