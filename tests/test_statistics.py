@@ -206,7 +206,7 @@ def test_impossible_counts_and_rates_are_refused():
 
 def test_the_correction_for_many_attacks_widens_every_interval():
     generator = np.random.default_rng(1)
-    labels, scores = simulated_match(generator, 200, 200, 2.0)
+    labels, scores = simulated_match(generator, 2000, 2000, 2.0)
     for interval in (
         lambda count: statistics.auroc(labels, scores, count)[1],
         lambda count: statistics.tpr_at_fpr(labels, scores, comparisons=count)[1],
