@@ -58,10 +58,53 @@ def test_a_path_that_leads_out_of_the_folder_is_refused(packed, tmp_path, name):
     assert not list(tmp_path.rglob("*.py"))
 
 
-@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK])
-def test_links_and_devices_are_refused(packed, tmp_path, kind):
+@pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK])
+def test_devices_are_refused(packed, tmp_path, kind):
     source = packed(("hider.py", HIDER), (member("data", kind | 0o777), "/etc/passwd"))
-    assert "is a link or device" in refusal(source, tmp_path)
+    assert "is a device" in refusal(source, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("/etc/passwd", "leads to no file inside it"),
+        ("../../etc/passwd", "leads to no file inside it"),
+        ("x.py/../../../etc/passwd", "leads to no file inside it"),
+        ("link", "or to another link"),
+        (b"\xff\xfe", "leads to no file inside it"),
+    ],
+)
+def test_a_link_that_leads_out_or_in_a_circle_is_refused(packed, tmp_path, target, reason):
+    source = packed(("hider.py", HIDER), ("utils/x.py", "A = 1"), (member("utils/link", stat.S_IFLNK | 0o777), target))
+    assert reason in refusal(source, tmp_path)
+
+
+def test_a_link_to_a_file_of_the_zip_becomes_a_copy(packed, tmp_path):
+    link = member("examples/hider/x.py", stat.S_IFLNK | 0o777)
+    taken = take_in(packed(("hider.py", HIDER), ("utils/x.py", "A = 1"), (link, "../../utils/x.py")), tmp_path / "to")
+    copy = taken.folder / "examples" / "hider" / "x.py"
+    assert copy.read_text() == "A = 1"
+    assert not copy.is_symlink()
+
+
+def test_a_zip_with_one_folder_at_its_top_and_a_packers_clutter_is_taken_in(packed, tmp_path):
+    source = packed(
+        ("Archive 2/hider.py", HIDER),
+        ("Archive 2/utils/x.py", "A = 1"),
+        ("Archive 2/.DS_Store", "clutter"),
+        ("Archive 2/utils/._x.py", "clutter"),
+        ("__MACOSX/Archive 2/._hider.py", "clutter"),
+        ("Archive 2/Dockerimage", "team/image:1"),
+    )
+    taken = take_in(source, tmp_path / "to")
+    assert (taken.role, taken.image) == ("hider", "team/image:1")
+    found = {path.relative_to(taken.folder).as_posix() for path in taken.folder.rglob("*") if path.is_file()}
+    assert found == {"hider.py", "utils/x.py", "Dockerimage"}
+
+
+def test_files_in_two_folders_are_no_submission(packed, tmp_path):
+    source = packed(("one/hider.py", HIDER), ("two/seeker.py", HIDER))
+    assert "neither hider.py nor seeker.py at its root" in refusal(source, tmp_path)
 
 
 def test_an_encrypted_member_is_refused(packed, tmp_path):
@@ -144,7 +187,7 @@ def test_a_damaged_zip_is_refused(packed, tmp_path):
 def test_exactly_one_of_hider_and_seeker_is_at_the_root(packed, tmp_path):
     both = packed(("hider.py", HIDER), ("seeker.py", ""), name="both.zip")
     assert "both hider.py and seeker.py" in refusal(both, tmp_path)
-    deeper = packed(("team/hider.py", HIDER), name="deeper.zip")
+    deeper = packed(("team/code/hider.py", HIDER), ("README", ""), name="deeper.zip")
     with pytest.raises(UserError, match=r"neither hider\.py nor seeker\.py"):
         take_in(deeper, tmp_path / "other")
 

@@ -5,10 +5,11 @@ A submission's root holds `hider.py` or `seeker.py`, never both, usually `utils/
 """
 
 import hashlib
+import posixpath
 import re
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -20,7 +21,7 @@ from utils.errors import UserError
 
 HOME = Path(__file__).resolve().parents[2]
 SHARED = ("utils", "examples")  # what a single .py file may import
-LEFT_OUT = {"__pycache__", "__MACOSX", ".git", ".DS_Store"}  # caches and clutter: never code that should run
+LEFT_OUT = {"__pycache__", "__MACOSX", ".git", ".DS_Store", ".ipynb_checkpoints"}  # clutter: never code that should run
 
 MAX_FILES = 5_000
 MAX_BYTES = 1 << 30
@@ -30,6 +31,7 @@ RATIO_FREE_BYTES = 16 << 20  # below this, a high ratio hurts nobody (an array o
 MAX_DIRECTORY_BYTES = MAX_FILES * 512
 MAX_NAME_BYTES = 200  # file systems take 255, and copies get longer names for a while
 MAX_DEPTH = 32
+_LONGEST_LINK = 4096
 INTAKE_SECONDS = 300.0
 
 # The reference grammar of the distribution project: [host[:port]/]path[:tag][@digest].
@@ -134,13 +136,14 @@ def digest(folder: Path) -> str:
 def unpack(archive: Path, destination: Path) -> None:
     """Unpack a stranger's zip into an empty folder.
 
-    Sizes are counted while inflating: what the headers claim is the sender's word.
+    Sizes are counted while inflating: what the headers claim is the sender's word. If all files lie in one folder, as
+    many packers leave them, that folder is the root. A link to another file of the zip becomes a copy of that file.
 
     Raises
     ------
     UserError
-        Where it is no readable zip, or holds absolute paths, `..`, links, devices, encrypted or doubled members, too
-        many files, or too many bytes in all or for its packed size.
+        Where it is no readable zip, or holds absolute paths, `..`, links that lead out, devices, encrypted or doubled
+        members, too many files, or too many bytes in all or for its packed size.
     """
     refused = f"{archive.name} was refused"
     budget = min(MAX_BYTES, max(RATIO_FREE_BYTES, MAX_RATIO * archive.stat().st_size))
@@ -152,10 +155,11 @@ def unpack(archive: Path, destination: Path) -> None:
                 wanted = members.infolist()
                 for info in wanted:
                     _check_member(info, refused)
-                for info in wanted:
-                    if not info.is_dir():
-                        with members.open(info) as stream:
-                            writer.add(info.filename, stream)
+                inside = [info for info in wanted if not info.is_dir() and not _is_clutter(info.filename)]
+                root = _root([info.filename for info in inside])
+                for info in inside:
+                    with members.open(_followed(info, members, refused)) as stream:
+                        writer.add(info.filename.removeprefix(root), stream)
     except UnsoundFileError as error:
         raise UserError(f"{refused}: {error}") from error
 
@@ -181,13 +185,42 @@ def check_image(image: str, where: str) -> None:
 
 def _check_member(info: zipfile.ZipInfo, refused: str) -> None:
     check_name(info.filename, refused)
-    # Windows packers leave the Unix mode 0; everything that is not a plain file or folder is refused.
-    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise UserError(f"{refused}: {_shown(info.filename)} is a link or device")
+    # Windows packers leave the Unix mode 0. Where a link leads is looked at when it is followed.
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+        raise UserError(f"{refused}: {_shown(info.filename)} is a device")
     if info.flag_bits & 0x1:
         raise UserError(f"{refused}: {_shown(info.filename)} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UserError(f"{refused}: {_shown(info.filename)} is packed by another method than deflate")
+
+
+def _is_clutter(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return bool(LEFT_OUT.intersection(parts)) or parts[-1].startswith("._")  # macOS keeps file attributes in these
+
+
+def _root(names: Sequence[str]) -> str:
+    """Return the folder that holds all files, with a slash at its end, or nothing if the root holds a player."""
+    if any(name in [f"{role}.py" for role in ROLES] for name in names):
+        return ""
+    first = {name.partition("/")[0] for name in names}
+    return f"{first.pop()}/" if len(first) == 1 and all("/" in name for name in names) else ""
+
+
+def _followed(info: zipfile.ZipInfo, members: zipfile.ZipFile, refused: str) -> zipfile.ZipInfo:
+    """Return the plain member that a link leads to, or the member itself if it is no link."""
+    if not stat.S_ISLNK(info.external_attr >> 16):
+        return info
+    with members.open(info) as stream:
+        target = stream.read(_LONGEST_LINK)
+    try:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(info.filename), target.decode("utf-8")))
+        found = members.getinfo(path)
+    except (KeyError, UnicodeDecodeError) as error:
+        raise UserError(f"{refused}: the link {_shown(info.filename)} leads to no file inside it") from error
+    if found.is_dir() or stat.S_ISLNK(found.external_attr >> 16):
+        raise UserError(f"{refused}: the link {_shown(info.filename)} leads to a folder or to another link")
+    return found
 
 
 def check_name(name: str, refused: str) -> tuple[str, ...]:
