@@ -2,8 +2,6 @@
 
 import contextlib
 import math
-import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +12,7 @@ import numpy as np
 
 from scoring.contract import check_generated, check_labels
 from scoring.data import datasets as data_sets
+from scoring.files import staged_folder
 from scoring.report.comparison import compare
 from scoring.report.match_page import write_report
 from scoring.report.result import match_result, write_result
@@ -122,7 +121,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     # The comparison comes before the seeker, which is handed the arrays themselves and may change them.
     arrays = compare(round_, release.generated, release.padding_mask, np.random.default_rng(settings.seed))
     facts, made_from = round_.facts(), round_.made_from
-    with _staging(settings.output_dir) as folder:
+    with staged_folder(settings.output_dir, ".match-") as folder:
         _write_release(folder / "hider", release, made_from, utility)
         with clock.stage("seeker"):
             labels, scores, seeker_facts = _seek(seeker, round_, release)
@@ -296,31 +295,6 @@ def _write_labels(folder: Path, labels: np.ndarray) -> None:
     """Write the seeker's labels under their name of 2020, in the order of the data."""
     folder.mkdir()
     np.savez(folder / "data.npz", reidentified_data=labels.astype(int))
-
-
-@contextlib.contextmanager
-def _staging(output: Path) -> Iterator[Path]:
-    """Yield a private folder in `output`; what is in it takes its place in `output` only if the block ends well."""
-    output.mkdir(parents=True, exist_ok=True)
-    for left in output.glob(".match-*"):
-        with contextlib.suppress(ValueError, ProcessLookupError, PermissionError):
-            os.kill(int(left.name.removeprefix(".match-")), 0)
-            continue  # another match is running here
-        shutil.rmtree(left, ignore_errors=True)
-    folder = output / f".match-{os.getpid()}"
-    folder.mkdir()
-    try:
-        yield folder
-        replaced = folder / "replaced"
-        replaced.mkdir()
-        for new in sorted(folder.iterdir()):
-            if new != replaced:
-                old = output / new.name
-                if old.exists():
-                    old.rename(replaced / new.name)
-                new.rename(old)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Clock:

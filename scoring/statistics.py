@@ -65,6 +65,20 @@ def difference_interval(successes: Sequence[int], trials: Sequence[int]) -> Inte
     return _combine(rate_1 - rate_2, (low_1 - rate_1, high_1 - rate_1), (rate_2 - high_2, rate_2 - low_2))
 
 
+def mean_interval(values: npt.ArrayLike) -> Interval:
+    """95 % interval of the mean of shares, one a stay, by the normal approximation, inside [0, 1].
+
+    Parameters
+    ----------
+    values : [n] float
+        Each between 0 and 1, n >= 2.
+    """
+    z = float(ndtri(1 - _TAIL))
+    shares = np.asarray(values, dtype=np.float64)
+    mean, error = float(shares.mean()), float(shares.std(ddof=1)) / np.sqrt(shares.size)
+    return float(max(0.0, mean - z * error)), float(min(1.0, mean + z * error))
+
+
 def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike, comparisons: int = 1) -> tuple[float, Interval]:
     """Area under the ROC curve and its 95 % interval, in O(n log n).
 

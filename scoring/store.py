@@ -1,4 +1,4 @@
-"""Finished pieces of work, kept under the digest of what they came from: nothing is done twice, nothing half."""
+"""Results of finished work, kept under the digest of what they came from: nothing is done twice, nothing half."""
 
 import hashlib
 import hmac
@@ -19,8 +19,8 @@ _DIGEST_BYTES = 64  # SHA-256 in hexadecimal
 
 
 @dataclass(frozen=True)
-class Piece:
-    """What one piece of work left.
+class StoredResult:
+    """What one unit of work left.
 
     Attributes
     ----------
@@ -34,10 +34,10 @@ class Piece:
 
 
 class Store:
-    """A folder of pieces, one `.npz` each (arrays, and facts as JSON; no pickles), for any number of writers.
+    """A folder of results, one `.npz` each (arrays, and facts as JSON; no pickles), for any number of writers.
 
-    A piece is written to a temporary name, synced and renamed, so that it is there whole or not at all whenever a
-    writer or the machine dies. Two writers of one key write the same. A piece ends with a digest of its kind, its key
+    A result is written to a temporary name, synced and renamed, so that it is there whole or not at all whenever a
+    writer or the machine dies. Two writers of one key write the same. A result ends with a digest of its kind, its key
     and its content (as the comment of the zip, so that NumPy reads it too): one that a disk damaged or a hand moved
     counts as missing, and is made again.
 
@@ -52,19 +52,19 @@ class Store:
         self.root = root
 
     def path(self, kind: str, key: str) -> Path:
-        """Return where a piece is or would be."""
+        """Return where a result is or would be."""
         return self.root / kind / f"{key}.npz"
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether a piece is there and sound."""
+        """Whether a result is there and sound."""
         try:
             with self.path(kind, key).open("rb") as file:
                 return _is_sound(file, kind, key)
         except OSError:
             return False
 
-    def get(self, kind: str, key: str) -> Piece | None:
-        """Return a piece; None where there is none, or none that is sound (it is then made again)."""
+    def get(self, kind: str, key: str) -> StoredResult | None:
+        """Return a result; None where there is none, or none that is sound (it is then made again)."""
         try:
             # Opened here: np.load leaves a file open that is no sound zip.
             with self.path(kind, key).open("rb") as file:
@@ -73,12 +73,12 @@ class Store:
                 file.seek(0)
                 with np.load(file, allow_pickle=False) as stored:
                     facts = json.loads(stored[_FACTS].tobytes())
-                    return Piece(facts, {name: stored[name] for name in stored.files if name != _FACTS})
+                    return StoredResult(facts, {name: stored[name] for name in stored.files if name != _FACTS})
         except _UNREADABLE:
             return None
 
-    def put(self, kind: str, key: str, piece: Piece) -> None:
-        """Keep a piece, whole or not at all.
+    def put(self, kind: str, key: str, result: StoredResult) -> None:
+        """Keep a result, whole or not at all.
 
         Raises
         ------
@@ -87,11 +87,11 @@ class Store:
         """
         path = self.path(kind, key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        facts = np.frombuffer(json.dumps(piece.facts, sort_keys=True, allow_nan=False).encode(), np.uint8)
+        facts = np.frombuffer(json.dumps(result.facts, sort_keys=True, allow_nan=False).encode(), np.uint8)
         handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
         try:
             with os.fdopen(handle, "w+b") as file:
-                np.savez(file, **{_FACTS: facts}, **piece.arrays)  # type: ignore[arg-type]
+                np.savez(file, **{_FACTS: facts}, **result.arrays)  # type: ignore[arg-type]
                 file.seek(-2, os.SEEK_END)  # the length of the comment, none so far
                 file.write(_DIGEST_BYTES.to_bytes(2, "little"))
                 file.write(_digest(file, kind, key, file.tell()))
@@ -109,7 +109,7 @@ class Store:
 
 
 def _digest(file: IO[bytes], kind: str, key: str, size: int) -> bytes:
-    """Digest the first `size` bytes of a piece; leaves the file's position there."""
+    """Digest the first `size` bytes of a result; leaves the file's position there."""
     digest = hashlib.sha256(f"{kind}/{key}\n".encode())
     file.seek(0)
     while size and (chunk := file.read(min(size, 1 << 20))):
@@ -124,7 +124,7 @@ def _is_sound(file: IO[bytes], kind: str, key: str) -> bool:
 
 
 def key(inputs: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of everything a piece came from, given as plain JSON."""
+    """Return the SHA-256 of everything a result came from, given as plain JSON."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 

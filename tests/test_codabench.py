@@ -13,7 +13,7 @@ from conftest import write_csv
 from tournament_cases import PLAYERS, write_folder
 
 from scoring.codabench.bundle import COLUMNS, write_bundle
-from scoring.tournament.engine import Settings
+from scoring.tournament.settings import Settings
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (requirements-cluster.txt)")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process sandbox needs Linux")

@@ -56,6 +56,53 @@ def test_scoring_knows_players_only_through_the_contract(path):
     assert {name.split(".")[0] for name in ours(path)} <= {"utils", "scoring"}
 
 
+@pytest.mark.parametrize("path", files("scoring/**/*.py"))
+def test_no_file_of_scoring_is_longer_than_400_lines(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def modules() -> dict[str, Path]:
+    """Every module of ours that others import, by name."""
+    folders = ("utils", "scoring", "deid", "examples")
+    paths = [*ROOT.glob("*.py"), *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))]
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+
+
+def imported_modules(path: Path, known: set[str]) -> set[str]:
+    """The modules of ours that a file imports, at its top or inside functions; `from package import module` counts."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names} & known
+            # A package that only hands out its modules is not itself imported from.
+            found |= inside or {node.module}
+            if inside and len(inside) < len(node.names):
+                found.add(node.module)
+    return found & known
+
+
+def test_no_modules_import_each_other_in_a_circle_not_even_inside_functions():
+    paths = modules()
+    imports_of = {name: imported_modules(path, set(paths)) for name, path in paths.items()}
+    # What imports nothing that is left is in no circle. Whatever remains at the end is, or leads into one.
+    left = dict(imports_of)
+    while free := [name for name, found in left.items() if not found & (left.keys() - {name})]:
+        for name in free:
+            del left[name]
+    assert left == {}
+
+
+@pytest.mark.parametrize("name", ["main.py", "tournament.py", "prepare_data.py"])
+def test_command_lines_parse_arguments_and_call_one_function(name):
+    tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, (ast.While, ast.ClassDef, ast.Try))]
+    assert not {"numpy", "polars"} & imports(ROOT / name), "data is worked on in scoring/"
+    assert len((ROOT / name).read_text(encoding="utf-8").splitlines()) <= 150
+    assert {module.split(".")[0] for module in ours(ROOT / name)} <= {"scoring", "utils"}
+
+
 @pytest.mark.parametrize(
     ("module", "names"),
     [

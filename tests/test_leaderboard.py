@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from scoring.report.leaderboard import leaderboard, write_leaderboard
-from scoring.tournament.engine import Done, Entrant, Results
+from scoring.tournament.intake import Entrant
+from scoring.tournament.schedule import Results
+from scoring.tournament.work import FinishedRun
 
 STAYS = 200
 SETTINGS = {"data": "stays.csv", "stays": STAYS, "members": STAYS // 2, "chance": 0.5, "seed": 1}
@@ -22,13 +24,13 @@ def results(rates, failed=()):
     seekers = [Entrant(name, "seeker", name) for name in next(iter(rates.values()))]
     found = Results(hiders, seekers, [], truth, SETTINGS)
     for hider in rates:
-        found.hidden[hider] = Done("k", "ok", "", "g")
+        found.hider_runs[hider] = FinishedRun("k", "ok", "", "g")
         for seeker, rate in rates[hider].items():
             cell = (hider, seeker)
             if cell in failed:
-                found.answers[cell] = Done("k", "failed", "raised an exception")
+                found.seeker_runs[cell] = FinishedRun("k", "failed", "raised an exception")
                 continue
-            found.answers[cell] = Done("k", "ok", "")
+            found.seeker_runs[cell] = FinishedRun("k", "ok", "")
             wrong = rng.permutation(STAYS) < round((1 - rate) * STAYS)
             found.labels[cell] = truth ^ wrong
     return found

@@ -3,13 +3,16 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 import textwrap
 import zipfile
 
 import numpy as np
 import pytest
-from conftest import write_csv
+from conftest import ROOT, write_csv
 
+from scoring.leftovers import this_process
 from utils.data_utils import data_division
 
 QUICK = ("--skip_fp", "--skip_osa")
@@ -236,12 +239,16 @@ def test_a_full_disk_leaves_the_earlier_output_whole(run_main, csv, tmp_path, mo
     assert snapshot(tmp_path / "output") == before
 
 
-def test_what_a_killed_match_left_behind_is_cleared(run_main, csv, tmp_path):
-    left = tmp_path / "output" / ".match-999999999"
+def test_what_a_killed_match_left_behind_is_cleared_and_what_a_running_one_writes_is_not(run_main, csv, tmp_path):
+    code = "from scoring.leftovers import this_process; print(this_process())"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    left, running = (tmp_path / "output" / f".match-{owner}-x" for owner in (ended.strip(), this_process()))
     left.mkdir(parents=True)
+    running.mkdir()
     (left / "data.npz").write_bytes(b"half")
     assert run_main("-d", csv, *QUICK)[0] == 0
     assert not left.exists()
+    assert running.exists()
 
 
 def test_other_files_in_the_output_folder_are_left_alone(run_main, csv, tmp_path):
@@ -405,3 +412,12 @@ def test_without_tensorflow_the_checks_are_skipped_and_the_rest_runs(run_main, c
     assert code == 0
     assert "warning: utility checks skipped: TensorFlow is not installed" in out
     assert json.loads((tmp_path / "output/report.json").read_text())["utility"] is None
+
+
+def test_a_player_may_be_named_with_a_setting(run_main, csv, tmp_path):
+    assert run_main("-d", csv, "--hider", "addnoise:noise_size=0", "--seeker", "matching", *QUICK)[0] == 0
+    report = json.loads((tmp_path / "output/report.json").read_text())
+    assert report["hider"] == {"name": "addnoise", "source": "hider_addnoise.py", "parameters": {"noise_size": 0.0}}
+    code, _, err = run_main("-d", csv, "--hider", "addnoise:nonsense=1", *QUICK)
+    assert code == 2
+    assert "has no parameter 'nonsense'" in err

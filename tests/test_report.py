@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from scoring import statistics
-from scoring.report import match_page as report
 from scoring.report import plots
+from scoring.report.arrays import ReportArrays, distance_figures
+from scoring.report.match_page import write_report
 from scoring.report.projections import Projection
+from scoring.report.verdict import evidence, leaks, verdict
 
 VOID = {"meta", "br", "path", "use", "rect", "link", "img", "i"}
 
@@ -100,7 +102,7 @@ def simulated_match(*, features=6, members=200, non_members=200, shift=1.0, scor
     stay[generator.random(stay.shape) < 0.5] = np.nan
     stay[padded] = -1.0
     edges = np.linspace(0, 1, 11)
-    arrays = report.ReportArrays(
+    arrays = ReportArrays(
         member_distances=generator.gamma(9, 0.01, 150),
         non_member_distances=generator.gamma(9, 0.01 * (1 + shift), 150),
         original_stay=stay,
@@ -121,7 +123,7 @@ def simulated_match(*, features=6, members=200, non_members=200, shift=1.0, scor
 def write(tmp_path):
     def written(result, arrays):
         path = tmp_path / "report.html"
-        report.write_report(result, arrays, path)
+        write_report(result, arrays, path)
         page = Page(path)
         assert page.open == []  # every tag is closed
         return page
@@ -144,13 +146,13 @@ def with_score(found, false_alarms, members=1000, non_members=1000):
 def test_verdict_says_indistinguishable_exactly_where_the_interval_holds_chance(found):
     result = with_score(found, 1000 - found)
     low, high = result["reidentification"]["score_ci95"]
-    assert ("indistinguishable from chance" in report.verdict(result)) == (low <= 0.5 <= high)
+    assert ("indistinguishable from chance" in verdict(result)) == (low <= 0.5 <= high)
 
 
 def test_verdict_names_who_was_found_the_interval_and_how_far_above_chance():
     result = with_score(650, 350)
     low, high = result["reidentification"]["score_ci95"]
-    sentence = report.verdict(result)
+    sentence = verdict(result)
     for phrase in ("knn found 650 of 1,000 members", "350 of 1,000 non-members", "0.650", "0.150 above chance (0.500)"):
         assert phrase in sentence
     assert f"95 % interval {low:.3f} to {high:.3f}" in sentence
@@ -161,23 +163,23 @@ def test_verdict_names_who_was_found_the_interval_and_how_far_above_chance():
 
 
 def test_verdict_of_a_seeker_at_chance_still_says_that_it_proves_nothing():
-    sentence = report.verdict(with_score(500, 500))
+    sentence = verdict(with_score(500, 500))
     assert "one attack on one data set, not proof of safety" in sentence
     assert "leak" not in sentence
 
 
 def test_a_seeker_that_is_wrong_too_often_is_reported_as_a_leak():
     result = with_score(350, 650)
-    assert "turned around" in report.verdict(result)
-    assert report.leaks(result)
+    assert "turned around" in verdict(result)
+    assert leaks(result)
 
 
 def test_a_leak_among_few_members_is_not_hidden_by_the_constant_guess():
     result = with_score(60, 100, members=100, non_members=900)
-    sentence = report.verdict(result)
+    sentence = verdict(result)
     assert "below chance (0.900)" in sentence
     assert "names members more often than non-members (60.0 % against 11.1 %), which is a leak" in sentence
-    assert report.leaks(result)
+    assert leaks(result)
 
 
 def test_scores_that_find_a_few_members_surely_are_a_leak_although_the_labels_are_at_chance():
@@ -187,9 +189,9 @@ def test_scores_that_find_a_few_members_surely_are_a_leak_although_the_labels_ar
     scores[:60] += 10  # 6 % of members are certain; the rest look like anybody
     result, _ = simulated_match()
     result["reidentification"] = statistics.reidentification(labels, np.arange(2000) % 2, scores)
-    assert "indistinguishable from chance" in report.verdict(result)
-    assert re.search(r"find [67]\.\d % of members .* at 1 % false positives, which is a leak", report.verdict(result))
-    assert report.leaks(result)
+    assert "indistinguishable from chance" in verdict(result)
+    assert re.search(r"find [67]\.\d % of members .* at 1 % false positives, which is a leak", verdict(result))
+    assert leaks(result)
 
 
 def test_verdict_says_which_checks_fail_and_what_time_hides():
@@ -199,7 +201,7 @@ def test_verdict_says_which_checks_fail_and_what_time_hides():
     checks.append(
         {"name": "MechVent", "metric": "AUROC", "original": 0.9, "generated": 0.6, "ratio": 0.67, "passed": False}
     )
-    sentence = report.verdict(result)
+    sentence = verdict(result)
     assert "1 of 3 feature predictions pass" in sentence
     assert "HR fails with 5.41 x the original's error" in sentence
     assert "MechVent fails with an AUROC of 0.6 against 0.9" in sentence
@@ -208,13 +210,13 @@ def test_verdict_says_which_checks_fail_and_what_time_hides():
 
 def test_verdict_says_what_was_not_checked():
     result, _ = simulated_match(scores=False)
-    assert "gave labels and no scores" in report.verdict(result)
+    assert "gave labels and no scores" in verdict(result)
     result["utility"] |= {"feature_prediction": None}
-    assert "feature prediction was skipped" in report.verdict(result)
+    assert "feature prediction was skipped" in verdict(result)
     result["utility"] |= {"one_step_ahead": None}
-    assert "one-step-ahead prediction was skipped" in report.verdict(result)
+    assert "one-step-ahead prediction was skipped" in verdict(result)
     result |= {"utility": None, "utility_skipped": "TensorFlow is not installed"}
-    assert "utility was not checked (TensorFlow is not installed)" in report.verdict(result)
+    assert "utility was not checked (TensorFlow is not installed)" in verdict(result)
 
 
 def test_what_luck_shows_in_one_split_of_eight_is_called_signs_and_what_it_hardly_shows_a_leak(write):
@@ -226,7 +228,7 @@ def test_what_luck_shows_in_one_split_of_eight_is_called_signs_and_what_it_hardl
         (560, "leak", "Leak: members can be told from non-members"),
     ):
         result = with_score(found, 1000 - found)
-        assert report.evidence(result) == expected
+        assert evidence(result) == expected
         assert heading in write(result, arrays).text
 
 
@@ -236,7 +238,7 @@ def test_the_word_leak_follows_the_figure_that_shows_it():
     scores[150:153] = 100.0  # three non-members at the top: nobody is found at 1 % false positives
     result, _ = simulated_match()
     result["reidentification"] = statistics.reidentification(labels, scores > 0.5, scores)
-    sentence = report.verdict(result)
+    sentence = verdict(result)
     assert re.search(
         r"AUROC of 0\.\d+ \([^)]*\), which is a leak, and find 0\.0 % of members \([^)]*\) at 1 %", sentence
     )
@@ -248,7 +250,7 @@ def test_a_predictor_no_better_than_a_constant_guess_is_no_proof_of_utility(writ
     result, arrays = simulated_match()
     for row, better in zip(result["utility"]["feature_prediction"], (True, False), strict=True):
         row |= {"constant": 0.115, "better_than_constant": better}
-    sentence = report.verdict(result)
+    sentence = verdict(result)
     assert "1 of 2 predictors trained on the original data are no better than a constant guess" in sentence
     assert "a constant guess: 0.115, no worse than the original's predictor" in write(result, arrays).text
 
@@ -256,16 +258,14 @@ def test_a_predictor_no_better_than_a_constant_guess_is_no_proof_of_utility(writ
 def test_copied_members_are_a_leak_whatever_the_seeker_found(write):
     result, arrays = simulated_match(shift=0.0)
     result["reidentification"] = with_score(100, 100, 200, 200)["reidentification"]
-    assert not report.leaks(result)
+    assert not leaks(result)
     copied = arrays.non_member_distances.copy()  # as near as the non-members, but for two exact copies
     copied[:2] = 0.0002
     arrays = dataclasses.replace(arrays, member_distances=copied, scores=None)
-    result["distance"] = report.distance_figures(arrays)
+    result["distance"] = distance_figures(arrays)
     assert result["distance"]["auroc_ci95"][0] < 0.5
-    assert report.leaks(result)
-    assert "2 of 150 members and 0 of 150 non-members measured were generated all but unchanged" in report.verdict(
-        result
-    )
+    assert leaks(result)
+    assert "2 of 150 members and 0 of 150 non-members measured were generated all but unchanged" in verdict(result)
     del result["distance"]  # the report measures it where the match did not
     assert "Leak: members can be told from non-members" in write(result, arrays).text
 
@@ -469,6 +469,6 @@ def test_an_earlier_report_survives_one_that_cannot_be_made(write, tmp_path):
     before = write(result, arrays).source
     del result["reidentification"]
     with pytest.raises(KeyError):
-        report.write_report(result, arrays, tmp_path / "report.html")
+        write_report(result, arrays, tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == before
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -16,8 +16,8 @@ import pytest
 from conftest import write_csv
 
 import tournament
+from scoring.leftovers import this_process
 from scoring.sandbox import Limits, choose_sandbox
-from scoring.sandbox.leftovers import this_process
 from scoring.strangers import Reason
 from tests.docker_engine import IMAGE, NoEngineError, docker_engine
 from tests.sandbox_cases import MIB, SandboxCases, hider_arrays
@@ -264,7 +264,7 @@ class TestDockerSandbox(SandboxCases):
         assert container._settings(exchange, Limits(gpus=True), [])["device_requests"]
 
     def test_the_containers_of_killed_runs_are_removed_and_no_others(self, engine):
-        code = "from scoring.sandbox.leftovers import this_process; print(this_process())"
+        code = "from scoring.leftovers import this_process; print(this_process())"
         dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
         left = engine.containers.create(IMAGE, ["sleep", "1000"], network_mode="none", labels={LABEL: dead})
         left.start()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from scoring.leftovers import this_process
 from scoring.sandbox import Limits, ProcessSandbox
 from scoring.sandbox.exchange import RUNNER, _open_plain
-from scoring.sandbox.leftovers import this_process
 from tests.sandbox_cases import MIB, SandboxCases, hider_arrays
 from utils.errors import UserError
 
@@ -130,7 +130,7 @@ class TestProcessSandbox(SandboxCases):
             assert list(base.iterdir()) == []
 
     def test_the_folders_of_killed_runs_are_removed_and_no_others(self, base):
-        code = "from scoring.sandbox.leftovers import this_process; print(this_process())"
+        code = "from scoring.leftovers import this_process; print(this_process())"
         dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
         (base / f"hide-and-seek-{dead}-abc").mkdir()
         running = base / f"hide-and-seek-{this_process()}-abc"

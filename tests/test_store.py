@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from scoring.store import Piece, Store, digest_arrays, key
+from scoring.store import Store, StoredResult, digest_arrays, key
 
-PIECE = Piece({"score": 0.5, "name": "ñ"}, {"data": np.arange(6.0).reshape(2, 3)})
+PIECE = StoredResult({"score": 0.5, "name": "ñ"}, {"data": np.arange(6.0).reshape(2, 3)})
 
 
 def test_what_was_put_is_found(tmp_path):
@@ -31,7 +31,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        store.put("hider", "k", Piece({"score": 1.0}))
+        store.put("hider", "k", StoredResult({"score": 1.0}))
     assert store.get("hider", "k").facts == PIECE.facts
     assert [path.name for path in (tmp_path / "hider").iterdir()] == ["k.npz"]
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, write_csv
 from tournament_cases import PLAYERS, QUICK, write, write_all, write_folder, write_zip
 
-from scoring.tournament import engine
+from scoring.tournament import work
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process sandbox needs Linux")
 
@@ -43,7 +43,7 @@ def no_runs(monkeypatch):
         def refuse(*_):
             raise AssertionError("a submission was run again")
 
-        monkeypatch.setattr(engine, "_sandbox", refuse)
+        monkeypatch.setattr(work, "_sandbox", refuse)
 
     return forbid
 
@@ -118,14 +118,14 @@ def test_a_changed_submission_is_played_anew_and_the_others_are_not(play, csv, t
     assert play(*arguments)[0] == 0
     (submissions / "seeker_nobody/seeker.py").write_text("def seeker(d): return [1] * len(d['enlarged_data'])\n")
     runs = []
-    real = engine._sandbox
+    real = work._sandbox
 
     class Counting:
         def run(self, folder, role, *rest, **more):
             runs.append(role)
             return real("process", None).run(folder, role, *rest, **more)
 
-    monkeypatch.setattr(engine, "_sandbox", lambda *_: Counting())
+    monkeypatch.setattr(work, "_sandbox", lambda *_: Counting())
     assert play(*arguments)[0] == 0
     assert runs == ["seeker", "seeker"]
 
@@ -176,8 +176,8 @@ def test_what_ran_out_of_time_is_tried_again_under_another_limit_and_what_worked
     play(*arguments, "--seconds", 1.5)
     assert row(out, "hiders", "slow")["status"] == "ran out of time"
     ran = []
-    real = engine._sandbox("process", None)
-    monkeypatch.setattr(engine, "_sandbox", lambda *_: type("Spy", (), {
+    real = work._sandbox("process", None)
+    monkeypatch.setattr(work, "_sandbox", lambda *_: type("Spy", (), {
         "run": lambda self, folder, role, *rest, **more: (ran.append(role), real.run(folder, role, *rest, **more))[1]
     })())  # fmt: skip
     play(*arguments, "--seconds", 60)
@@ -210,7 +210,7 @@ def test_a_hider_whose_data_is_useless_is_not_sought_unless_asked_for(play, csv,
                                          rmse, np.full(test.shape[2], rmse), rmse)  # fmt: skip
         return {"it": [one] * len(seeds)}
 
-    monkeypatch.setattr(metric_utils, "utility_scores", scores)
+    monkeypatch.setattr(work, "utility_scores", scores)
     submissions, out = write_all(tmp_path / "all"), tmp_path / "out"
     write_folder(submissions, "hider_useless", """
         import numpy as np
@@ -292,3 +292,21 @@ def test_killed_again_and_again_it_ends_with_the_leaderboard_of_an_undisturbed_o
     subprocess.run([*command, "-o", str(disturbed)], check=True, capture_output=True)
     for name in ("leaderboard.json", "leaderboard.csv", "leaderboard.html"):
         assert (disturbed / name).read_bytes() == (calm / name).read_bytes()
+
+
+def test_one_method_takes_part_with_several_settings(play, csv, tmp_path):
+    out = tmp_path / "out"
+    loud = write(tmp_path, "hider_mine", PLAYERS["hider_copy"])
+    named = ("addnoise", "addnoise:noise_size=0", "addnoise:noise_size=9", loud, "matching")
+    assert play(*named, "-d", csv, "-o", out, *QUICK)[0] == 0
+    score = {name: row(out, "hiders", name)["score"] for name in ("addnoise_noise_size_0", "addnoise_noise_size_9")}
+    assert score["addnoise_noise_size_0"] == 1.0 > score["addnoise_noise_size_9"]
+    report = json.loads((out / "matches/addnoise_noise_size_9-matching/report.json").read_text())
+    assert report["hider"]["parameters"] == {"given": "noise_size=9"}
+    assert row(out, "hiders", "addnoise")["name"] == "addnoise"
+
+
+def test_a_setting_that_a_method_does_not_have_is_refused_before_anything_runs(play, csv, tmp_path):
+    code, _, err = play("addnoise:nonsense=1", "knn", "-d", csv, "-o", tmp_path / "out", *QUICK)
+    assert code == 2
+    assert "has no parameter 'nonsense'" in err

@@ -28,7 +28,10 @@ from scoring.sandbox.exchange import RUNNER, read_outputs
 from scoring.statistics import auroc
 from scoring.submissions.packing import LEFT_OUT
 from scoring.submissions.submission import HOME, package_files
-from scoring.tournament.engine import Context, Entrant, Settings, hidden_data, hide, prepare
+from scoring.tournament.intake import Entrant
+from scoring.tournament.schedule import prepare
+from scoring.tournament.settings import Context, Settings
+from scoring.tournament.work import generated_data, hide
 from utils.errors import UserError
 
 IMAGE = "codalab/codalab-legacy:py312"
@@ -71,10 +74,10 @@ def write_bundle(settings: Settings, submissions: Sequence[str], output: Path, i
     other = prepare(seeking, submissions)
     hidden = {}
     for hider in other.hiders:
-        done = hide(other.context, hider)
-        if done.status != "ok":
-            raise UserError(f"the reference hider {hider.name} {done.reason}; no bundle was written")
-        hidden[hider.name] = hidden_data(other.context, done)
+        run = hide(other.context, hider)
+        if run.status != "ok":
+            raise UserError(f"the reference hider {hider.name} {run.reason}; no bundle was written")
+        hidden[hider.name] = generated_data(other.context, run)
     folder = Path(tempfile.mkdtemp())
     try:
         _programs(folder)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scoring.report.match_page import ReportArrays
+from scoring.report.arrays import ReportArrays
 from scoring.report.projections import feature_means, project
 from scoring.round import Round
 from utils.data_preprocess import FeatureStatistics, preprocess_imputed

@@ -12,12 +12,13 @@ import numpy as np
 
 from scoring.contract import Role
 from scoring.files import write_text
-from scoring.statistics import wilson_interval
-from scoring.tournament.engine import Done, Entrant, Results
+from scoring.statistics import mean_interval, wilson_interval
+from scoring.tournament.intake import Entrant
+from scoring.tournament.schedule import Results
+from scoring.tournament.work import FinishedRun
 
 NO_HIDER_SCORE, NO_SEEKER_SCORE = 9.99, -9.99  # the contract's, where none could be computed
-_Z = 1.96
-_NOTHING = Done("", "ok", "")
+_NOTHING = FinishedRun("", "ok", "")
 
 COLUMNS = (
     "role", "rank", "name", "score", "score_low", "score_high", "worst", "worst_low", "worst_high", "worst_opponent",
@@ -126,30 +127,29 @@ def _mean(matches: Sequence[np.ndarray]) -> tuple[float, float, float]:
     if len(matches) == 1:
         return (float(matches[0].mean()), *wilson_interval(int(matches[0].sum()), matches[0].size))
     shares = np.mean(matches, axis=0)
-    mean, reach = float(shares.mean()), _Z * float(shares.std(ddof=1)) / np.sqrt(shares.size)
-    return mean, float(max(0.0, mean - reach)), float(min(1.0, mean + reach))
+    return (float(shares.mean()), *mean_interval(shares))
 
 
 def _status(results: Results, entrant: Entrant, role: Role) -> str:
     if role == "hider":
-        done = results.hidden[entrant.name]
-        if done.status != "ok":
-            return _failed(done)
-        names = [s.name for s in results.seekers if (entrant.name, s.name) in results.answers]
+        run = results.hider_runs[entrant.name]
+        if run.status != "ok":
+            return _failed(run)
+        names = [s.name for s in results.seekers if (entrant.name, s.name) in results.seeker_runs]
         if not names:
             return "fails the utility check, so nobody sought it"
-        failed = [name for name in names if results.answers[entrant.name, name].status != "ok"]
+        failed = [name for name in names if results.seeker_runs[entrant.name, name].status != "ok"]
         return f"no answer from {', '.join(sorted(failed))}" if failed else "ok"
     failed = [
-        f"against {hider.name} it {_failed(done)}"
+        f"against {hider.name} it {_failed(run)}"
         for hider in results.hiders
-        if (done := results.answers.get((hider.name, entrant.name), _NOTHING)).status != "ok"
+        if (run := results.seeker_runs.get((hider.name, entrant.name), _NOTHING)).status != "ok"
     ]
     return "; ".join(sorted(failed)) if failed else "ok"
 
 
-def _failed(done: Done) -> str:
-    return done.reason or done.status
+def _failed(run: FinishedRun) -> str:
+    return run.reason or run.status
 
 
 def _utility(results: Results, hider: Entrant) -> dict[str, Any]:
@@ -170,14 +170,14 @@ def _utility(results: Results, hider: Entrant) -> dict[str, Any]:
 
 
 def _cell(results: Results, hider: str, seeker: str) -> dict[str, Any]:
-    done, labels = results.answers.get((hider, seeker)), results.labels.get((hider, seeker))
+    run, labels = results.seeker_runs.get((hider, seeker)), results.labels.get((hider, seeker))
     cell: dict[str, Any] = {"seeker": seeker, "score": None, "low": None, "high": None, "report": None, "reason": ""}
     if labels is not None:
         right = labels == results.truth
         low, high = wilson_interval(int(right.sum()), right.size)
         report = f"matches/{hider}-{seeker}/report.html"
         return cell | {"score": float(right.mean()), "low": low, "high": high, "report": report}
-    return cell | {"reason": "not played" if done is None else _failed(done)}
+    return cell | {"reason": "not played" if run is None else _failed(run)}
 
 
 def _no_formula(name: str) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 
 from scoring import __version__
 from scoring.files import write_text
-from scoring.report.match_page import ReportArrays, distance_figures, verdict
+from scoring.report.arrays import ReportArrays, distance_figures
+from scoring.report.verdict import verdict
 from scoring.statistics import reidentification
 
 FORMAT = 1

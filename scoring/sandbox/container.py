@@ -16,10 +16,10 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
 
 from scoring.contract import Role
+from scoring.leftovers import is_dead, this_process
 from scoring.sandbox import seccomp
 from scoring.sandbox.exchange import Exchange, private_exchange, remove_leftovers
 from scoring.sandbox.interface import DEFAULT_IMAGE, DEFAULT_LIMITS, Limits, Outcome
-from scoring.sandbox.leftovers import is_dead, this_process
 from scoring.sandbox.process import clean_environment
 from scoring.strangers import HostError, Reason
 from utils.errors import UserError

@@ -19,8 +19,8 @@ from typing import IO, Any
 import numpy as np
 
 from scoring.contract import ARRAYS, Role, check_generated, check_labels
+from scoring.leftovers import is_dead, this_process
 from scoring.sandbox.interface import Outcome, Status
-from scoring.sandbox.leftovers import is_dead, this_process
 from scoring.sandbox.runner import EXCEPTION, FORM, FULL, MEMORY
 from scoring.strangers import Failed, HostError, Reason, untrusted
 from utils.arrays import read_npz

@@ -8,7 +8,8 @@ from scoring.executors import cluster
 from scoring.report.leaderboard import write_leaderboard
 from scoring.sandbox import Limits
 from scoring.sandbox.interface import GIB
-from scoring.tournament.engine import Settings, play_tournament
+from scoring.tournament.schedule import play_tournament
+from scoring.tournament.settings import Settings
 from utils.errors import UserError
 
 

@@ -1,0 +1,208 @@
+"""What a match found, in sentences that a data custodian can act on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+_FAILURES_NAMED = 3  # in the verdict
+_ONE_IN_A_THOUSAND = 3.29 / 1.96  # of a normal figure's 95 % half intervals
+_FEWEST_FOR_TPR = 500  # non-members, below which 1 % of them is a handful
+_CAVEAT = "this is one attack on one data set, not proof of safety: another attack may find more"
+
+
+def verdict(result: Mapping[str, Any]) -> str:
+    """One sentence a data custodian can act on.
+
+    It says who was found and how surely, whether that differs from chance, what the scores add, which utility checks
+    pass, and that one attack proves nothing.
+
+    Parameters
+    ----------
+    result : dict
+        The match as in report.json, with the `reidentification` of `statistics.reidentification` and, where it was
+        measured, the `distance` of `distance_figures`; `verdict` itself need not be there.
+    """
+    return "; ".join([labels_clause(result), *other_clauses(result)]) + "."
+
+
+def evidence(result: Mapping[str, Any]) -> Literal["none", "signs", "leak"]:
+    """How surely anything tells members from non-members.
+
+    "signs" where a 95 % interval leaves chance out: of several figures looked at, one in eight data sets shows as much
+    by luck. "leak" where one lies as far from chance as luck puts one figure in a thousand, or where members, and no
+    others, were generated unchanged. An advantage or AUROC below chance counts too: turned around, it is above.
+    """
+    figures, distance = result["reidentification"], result.get("distance") or {}
+    found = []  # (figure, its interval, chance, whether below chance counts)
+    for name, chance, both in (
+        ("score", figures["chance"], False),
+        ("advantage", 0.0, True),
+        ("auroc", 0.5, True),
+        ("tpr_at_1_percent_fpr", 0.01, False),
+    ):
+        if figures[name] is not None:
+            found.append((figures[name], figures[f"{name}_ci95"], chance, both))
+    if distance:
+        found.append((distance["auroc"], distance["auroc_ci95"], 0.5, True))
+    copies = bool(distance) and distance["members_unchanged"] > 0 and distance["non_members_unchanged"] == 0
+    if copies or any(_beyond(*figure, widths=_ONE_IN_A_THOUSAND) for figure in found):
+        return "leak"
+    return "signs" if any(_beyond(*figure, widths=1.0) for figure in found) else "none"
+
+
+def leaks(result: Mapping[str, Any]) -> bool:
+    """Whether a 95 % interval leaves chance out, or members were generated unchanged."""
+    return evidence(result) != "none"
+
+
+def _beyond(value: float, interval: Sequence[float], chance: float, both: bool, widths: float) -> bool:
+    """Whether `chance` is more than `widths` half intervals below `value` (or above it, where `both`)."""
+    above = value - chance > widths * (value - interval[0])
+    return above or (both and chance - value > widths * (interval[1] - value))
+
+
+# --- the verdict, clause by clause ---
+
+
+def labels_clause(result: Mapping[str, Any]) -> str:
+    """Say whom the seeker found, and whether that differs from chance."""
+    figures = result["reidentification"]
+    score, chance, (low, high) = figures["score"], figures["chance"], figures["score_ci95"]
+    clause = (
+        f"the seeker {result['seeker']['name']} found {figures['members_found']:,} of {figures['members']:,} members "
+        f"and wrongly named {figures['false_alarms']:,} of {figures['non_members']:,} non-members, and its "
+        f"re-identification score of {score:.3f} (95 % interval {low:.3f} to {high:.3f}) is "
+    )
+    if low > chance:
+        return clause + f"{score - chance:.3f} above chance ({chance:.3f}): the generated data gives members away"
+    if high < chance:
+        clause += f"{chance - score:.3f} below chance ({chance:.3f})"
+    else:
+        clause += f"indistinguishable from chance ({chance:.3f})"
+    if figures["advantage_ci95"][0] > 0:
+        rates = f"{percent(figures['members_found_rate'])} against {percent(figures['false_alarm_rate'])}"
+        clause += f", yet it names members more often than non-members ({rates}), which is a leak"
+    elif figures["advantage_ci95"][1] < 0:
+        clause += (
+            ", yet its labels point the wrong way: turned around they tell members from non-members, which is a leak"
+        )
+    return clause
+
+
+def other_clauses(result: Mapping[str, Any]) -> list[str]:
+    """Say what the scores, the distances and the utility checks add, and what one attack does not prove."""
+    clauses = [_scores_clause(result), _distance_clause(result), _utility_clause(result), _CAVEAT]
+    return [clause for clause in clauses if clause]
+
+
+def _scores_clause(result: Mapping[str, Any]) -> str:
+    figures = result["reidentification"]
+    if figures["auroc"] is None:
+        return "it gave labels and no scores, so how surely single members can be named is not known"
+    area, (area_low, area_high) = figures["auroc"], figures["auroc_ci95"]
+    tpr, (tpr_low, tpr_high) = figures["tpr_at_1_percent_fpr"], figures["tpr_at_1_percent_fpr_ci95"]
+    clause = f"its scores reach an AUROC of {area:.3f} ({area_low:.3f} to {area_high:.3f}; chance 0.500)"
+    if area_high < 0.5:
+        clause += " and point the wrong way: turned around they tell members from non-members, which is a leak"
+    elif area_low > 0.5:
+        clause += ", which is a leak,"
+    clause += (
+        f" and find {percent(tpr)} of members ({percent(tpr_low)} to {percent(tpr_high)}; chance 1.0 %) "
+        "at 1 % false positives"
+    )
+    if tpr_low > 0.01:
+        clause += ", which is a leak"
+    elif figures["non_members"] < _FEWEST_FOR_TPR:
+        clause += f", of which {figures['non_members']:,} non-members are too few to tell much"
+    elif holds((area_low, area_high), 0.5):
+        clause += ", neither surely above chance"
+    return clause
+
+
+def _distance_clause(result: Mapping[str, Any]) -> str:
+    """Only where there is a leak: distances at chance are no comfort."""
+    distance = result.get("distance")
+    if distance is None or not distance["leaks"]:
+        return ""
+    low, high = distance["auroc_ci95"]
+    clause = (
+        "mere nearness to the generated data tells members from non-members, which is a leak: "
+        f"AUROC {distance['auroc']:.3f} ({low:.3f} to {high:.3f}; chance 0.500)"
+    )
+    return clause + (f", and {unchanged(distance)}" if distance["members_unchanged"] else "")
+
+
+def unchanged(distance: Mapping[str, Any]) -> str:
+    """Say how many stays were generated all but unchanged."""
+    members, others = (
+        f"{distance[f'{group}_unchanged']:,} of {distance[group]:,} {group.replace('_', '-')}"
+        for group in ("members", "non_members")
+    )
+    return f"{members} and {others} measured were generated all but unchanged"
+
+
+def _utility_clause(result: Mapping[str, Any]) -> str:
+    utility = result["utility"]
+    if utility is None:
+        return f"utility was not checked ({result.get('utility_skipped') or 'the checks were skipped'})"
+    predictions, ahead = utility["feature_prediction"], utility["one_step_ahead"]
+    if predictions is None:
+        clause = "utility: feature prediction was skipped"
+    else:
+        failed = [_failure(row) for row in predictions if not row["passed"]]
+        clause = f"utility: {len(predictions) - len(failed)} of {len(predictions)} feature predictions pass"
+        if failed:
+            more = len(failed) - _FAILURES_NAMED
+            named = ", ".join(failed[:_FAILURES_NAMED]) + (f" and {more} more" if more > 0 else "")
+            clause += f" ({named})"
+    if ahead is None:
+        return clause + f", one-step-ahead prediction was skipped{_untrained(utility)}"
+    clause += f", one-step-ahead prediction {'passes' if ahead['passed'] else 'fails'}"
+    without_time = utility["one_step_ahead_without_time"]
+    details = [f"{ratio(ahead['ratio'])} the original's error"]
+    if without_time is not None:
+        details.append(f"{ratio(without_time['ratio'])} with time left out")
+    return f"{clause} ({', '.join(details)}){_untrained(utility)}"
+
+
+def _untrained(utility: Mapping[str, Any]) -> str:
+    """Say where the predictors learnt nothing from the original data either: then a pass means nothing."""
+    rows = [*(utility["feature_prediction"] or []), utility["one_step_ahead_without_time"]]
+    rows = [row for row in rows if row is not None and row.get("constant") is not None]
+    useless = sum(not row["better_than_constant"] for row in rows)
+    if not useless:
+        return ""
+    return (
+        f", but {useless} of {len(rows)} predictors trained on the original data are no better than a constant guess, "
+        "and passing those says nothing: more stays are needed to judge utility"
+    )
+
+
+def _failure(row: Mapping[str, Any]) -> str:
+    if row["metric"] == "RMSE":
+        return f"{row['name']} fails with {ratio(row['ratio'])} the original's error"
+    return (
+        f"{row['name']} fails with an {row['metric']} of {number(row['generated'])} against {number(row['original'])}"
+    )
+
+
+# --- text ---
+
+
+def holds(interval: Sequence[float], value: float) -> bool:
+    """Tell whether a value lies within an interval."""
+    return interval[0] <= value <= interval[1]
+
+
+def percent(rate: float) -> str:
+    """Write a rate as a percentage."""
+    return "under 0.1 %" if 0 < rate < 0.0005 else f"{100 * rate:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """Write a number with four digits."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def ratio(value: float | None) -> str:
+    """Write a ratio as a multiple."""
+    return "-" if value is None else f"{value:.2f} x" if value < 100 else f"{value:.3g} x"
