@@ -18,6 +18,7 @@ from scoring.report.match_page import write_report
 from scoring.report.result import match_result, write_result
 from scoring.round import Round, divide_as_2020
 from scoring.submissions.players import Player, check_player, find_player, play
+from scoring.utility.of_round import kept_facts
 from utils.errors import UserError
 from utils.misc import tf115_found
 from utils.solutions import UNREADABLE_NPZ, load_release
@@ -113,11 +114,12 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     _say_what_is_played(round_)
     with clock.stage("hider"):
         release = _hide(settings, hider, round_)
-    utility_skipped = _why_utility_is_skipped(settings)
-    utility = None
+    utility_skipped = _why_checks_are_skipped(settings)
+    with clock.stage("utility"):
+        utility: dict[str, Any] = {"kept": kept_facts(round_, release.generated, release.padding_mask)}
     if utility_skipped is None:
-        with clock.stage("utility"):
-            utility = _check_utility(settings, round_, release, features)
+        with clock.stage("2020 checks"):
+            utility |= _check_utility(settings, round_, release, features)
     # The comparison comes before the seeker, which is handed the arrays themselves and may change them.
     arrays = compare(round_, release.generated, release.padding_mask, np.random.default_rng(settings.seed))
     facts, made_from = round_.facts(), round_.made_from
@@ -237,14 +239,14 @@ def _load_release(path: Path, round_: Round, facts: dict[str, Any]) -> Release:
     return Release(checked[0], checked[1], facts, warnings)
 
 
-def _why_utility_is_skipped(settings: MatchSettings) -> str | None:
+def _why_checks_are_skipped(settings: MatchSettings) -> str | None:
     skipped = None
     if settings.skip_fp and settings.skip_osa:
         skipped = "--skip_fp and --skip_osa"
     elif not tf115_found:
         skipped = "TensorFlow is not installed"
     if skipped:
-        print(f"warning: utility checks skipped: {skipped}")
+        print(f"warning: 2020 checks of utility skipped: {skipped}")
     return skipped
 
 
@@ -274,7 +276,7 @@ def _seek(seeker: Player, round_: Round, release: Release) -> tuple[np.ndarray, 
     return labels, scores, {"name": seeker.name, "source": seeker.source.name, "parameters": parameters}
 
 
-def _write_release(folder: Path, release: Release, made_from: str, utility: dict[str, Any] | None) -> None:
+def _write_release(folder: Path, release: Release, made_from: str, utility: dict[str, Any]) -> None:
     """Write the hider's outputs under their names of 2020."""
     folder.mkdir()
     padding_mask = np.zeros(0, bool) if release.padding_mask is None else release.padding_mask
@@ -284,10 +286,10 @@ def _write_release(folder: Path, release: Release, made_from: str, utility: dict
         padding_mask=padding_mask,
         made_from=np.array(made_from),
     )
-    if utility and utility["feature_prediction"] is not None:
+    if utility.get("feature_prediction") is not None:
         lines = [f"{row['generated']!r}\n" for row in utility["feature_prediction"]]
         (folder / "feature_prediction_scores.txt").write_text("".join(lines))
-    if utility and utility["one_step_ahead"] is not None:
+    if utility.get("one_step_ahead") is not None:
         (folder / "osa_score.txt").write_text(f"{utility['one_step_ahead']['generated']!r}\n")
 
 

@@ -13,6 +13,7 @@ from scoring.report import plots
 from scoring.report.arrays import ReportArrays, distance_figures
 from scoring.report.match_page import write_report
 from scoring.report.projections import Projection
+from scoring.report.utility_plots import StaysBeside
 from scoring.report.verdict import evidence, leaks, verdict
 
 VOID = {"meta", "br", "path", "use", "rect", "link", "img", "i"}
@@ -50,6 +51,29 @@ class Page(html.parser.HTMLParser):
         return found and found[0]
 
 
+def kept_facts():
+    """What `KeptUtility.to_json` returns, in small."""
+
+    def family(name, value, reason=None):
+        estimate = {"value": value, "low": value and value - 0.04, "high": value and value + 0.04}
+        return {"name": name, "kept": estimate, "unclipped": value, "tasks": 1, "too_few": 0, "reason": reason}
+
+    def task(family, name, **more):
+        found = {"release": 0.31, "ceiling": 0.5, "floor": 0.0, "kept": 0.62, "low": 0.5, "high": 0.7, "stays": 200}
+        return {"family": family, "name": name, "metric": "R2", "too_few": False, "counts": True} | found | more
+
+    reason = "other real stays do not answer it either"
+    unknown = {"release": None, "kept": None, "low": None, "high": None, "counts": False}
+    return {
+        "headline": {"value": 0.41, "low": 0.37, "high": 0.45},
+        "unclipped": 0.3,
+        "families": [family("forecast", 0.62), family("structure", 0.2), family("length of stay", None, reason)],
+        "tasks": [task("forecast", "HR"), task("length of stay", "hours", **unknown)],
+        "stays": {"release": 400, "half": 200, "lesson": 200},
+        "judge_spread": 0.01,
+    }
+
+
 def simulated_match(*, features=6, members=200, non_members=200, shift=1.0, scores=True, seed=0):
     """A match's result and arrays; the seeker's scores are `shift` standard deviations higher for members."""
     generator = np.random.default_rng(seed)
@@ -83,6 +107,7 @@ def simulated_match(*, features=6, members=200, non_members=200, shift=1.0, scor
         "versions": {"python": "3.11.7", "tensorflow": None},
         "reidentification": statistics.reidentification(labels, values > 0.5, values if scores else None),
         "utility": {
+            "kept": kept_facts(),
             "passed": True,
             "rmse_threshold": 5.0,
             "auroc_threshold": 0.85,
@@ -115,6 +140,7 @@ def simulated_match(*, features=6, members=200, non_members=200, shift=1.0, scor
         labels=labels,
         scores=values if scores else None,
         projections={"PCA": Projection(generator.normal(size=(40, 2)), generator.normal(size=(30, 2)))},
+        beside=StaysBeside(stay[5:] + 1, [stay[5:], stay[9:]]),
     )
     return result, arrays
 
@@ -194,6 +220,31 @@ def test_scores_that_find_a_few_members_surely_are_a_leak_although_the_labels_ar
     assert leaks(result)
 
 
+def test_kept_utility_leads_and_the_2020_checks_follow_under_their_name(write):
+    result, arrays = simulated_match()
+    sentence = verdict(result)
+    assert "kept utility is 0.41 (0.37 to 0.45), where 1 is as good as other real stays" in sentence
+    assert sentence.index("kept utility") < sentence.index("2020 checks")
+    page = write(result, arrays)
+    assert "Utility: 0.41 kept" in page.text
+    assert page.text.index("Utility: 0.41 kept") < page.text.index("The checks of 2020")
+    assert "length of stay other real stays do not answer it either" in page.text
+    assert "forecast: 0.62 (0.58 to 0.66)" in page.plot("kept")
+    assert page.plot("beside") is not None
+
+
+def test_too_few_stays_are_no_pass(write):
+    result, arrays = simulated_match()
+    kept = result["utility"]["kept"]
+    kept["headline"] = {"value": None, "low": None, "high": None}
+    for family in kept["families"]:
+        family |= {"kept": kept["headline"], "unclipped": None, "reason": "too few stays to judge"}
+    assert "too few stays to judge kept utility" in verdict(result)
+    page = write(result, arrays)
+    assert "Utility: too few stays to judge" in page.text
+    assert page.plot("kept").count("not judged") >= 3
+
+
 def test_verdict_says_which_checks_fail_and_what_time_hides():
     result, _ = simulated_match()
     checks = result["utility"]["feature_prediction"]
@@ -216,7 +267,7 @@ def test_verdict_says_what_was_not_checked():
     result["utility"] |= {"one_step_ahead": None}
     assert "one-step-ahead prediction was skipped" in verdict(result)
     result |= {"utility": None, "utility_skipped": "TensorFlow is not installed"}
-    assert "utility was not checked (TensorFlow is not installed)" in verdict(result)
+    assert "the 2020 checks of utility were not run (TensorFlow is not installed)" in verdict(result)
 
 
 def test_what_luck_shows_in_one_split_of_eight_is_called_signs_and_what_it_hardly_shows_a_leak(write):
@@ -303,7 +354,7 @@ def test_pass_and_fail_are_words(write):
     result["utility"]["feature_prediction"][1] |= {"passed": False, "ratio": 6.0}
     result["utility"]["passed"] = False
     text = write(result, arrays).text
-    assert "Utility FAILS" in text
+    assert "The checks of 2020 FAIL" in text
     assert "Predict HR pass RMSE 0.11 0.17 1.50 x" in text
     assert "Predict K FAIL RMSE 0.12 0.19 6.00 x" in text
     assert "One-step-ahead without time not judged RMSE 0.071 0.134 1.89 x" in text
@@ -419,7 +470,7 @@ def test_labels_without_scores_leave_out_the_curve_and_say_so(write):
 def test_a_report_without_utility_says_that_nothing_is_known(write):
     result, arrays = simulated_match()
     page = write(result | {"utility": None, "utility_skipped": "TensorFlow is not installed"}, arrays)
-    assert "Not checked: TensorFlow is not installed" in page.text
+    assert "Not run: TensorFlow is not installed" in page.text
     assert page.plot("checks-rmse") is None
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from scoring import statistics
 from scoring.report.projections import Projection
+from scoring.report.utility_plots import StaysBeside
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -38,6 +39,8 @@ class ReportArrays:
         The seeker's scores, higher meaning more likely a member.
     projections : dict of str to Projection
         Members and generated stays as points in a plane, by method.
+    beside : StaysBeside, optional
+        A released stay and real ones.
     """
 
     member_distances: FloatArray
@@ -50,6 +53,7 @@ class ReportArrays:
     labels: BoolArray
     scores: FloatArray | None = None
     projections: Mapping[str, Projection] = field(default_factory=dict)
+    beside: StaysBeside | None = None
 
 
 def distance_figures(arrays: ReportArrays) -> dict[str, Any] | None:

@@ -4,13 +4,17 @@ import numpy as np
 
 from scoring.report.arrays import ReportArrays
 from scoring.report.projections import feature_means, project
+from scoring.report.utility_plots import StaysBeside
 from scoring.round import Round
+from scoring.utility.observed import Observed, Stays
 from utils.data_preprocess import FeatureStatistics, preprocess_imputed
 from utils.distances import nearest_neighbours
+from utils.stays import padded_rows, stay_lengths
 
 PROJECTED_STAYS = 300  # of members and of generated stays: as many points as a small plot can show
 SAMPLED_STAYS = 2000  # of members and of non-members: enough for a smooth curve, and the cost stays bounded
 BINS = 40
+_STAYS_BESIDE = 3  # real stays shown beside a released one
 
 
 def compare(
@@ -57,6 +61,21 @@ def compare(
         labels=round_.truth,
         scores=None,
         projections=projections,
+        beside=_beside(round_, generated, generated_mask, rng),
+    )
+
+
+def _beside(
+    round_: Round, generated: np.ndarray, generated_mask: np.ndarray | None, rng: np.random.Generator
+) -> StaysBeside:
+    """Draw a released stay of at least median length, and real stays that nobody released."""
+    lengths = stay_lengths(padded_rows(generated, generated_mask))
+    released = rng.choice(np.flatnonzero(lengths >= np.median(lengths)))
+    others = rng.permutation(round_.others)[:_STAYS_BESIDE]
+    found = Observed.of(Stays(generated[[released]], None if generated_mask is None else generated_mask[[released]]))
+    real = Observed.of(Stays(round_.data[others], round_.padding_mask[others]))
+    return StaysBeside(
+        found.values[0][found.rows[0]], [stay[rows] for stay, rows in zip(real.values, real.rows, strict=True)]
     )
 
 

@@ -13,10 +13,11 @@ from markupsafe import Markup
 from scoring import files, statistics
 from scoring.report import plots
 from scoring.report.arrays import FloatArray, ReportArrays, distance_figures, finite_distances
-from scoring.report.verdict import evidence, labels_clause, number, other_clauses, percent, ratio, unchanged
+from scoring.report.texts import number, percent, ratio
+from scoring.report.utility_card import utility_context
+from scoring.report.verdict import evidence, labels_clause, other_clauses, unchanged
 
 _SERIES_SHOWN = 4  # features of the one stay
-_ERRORS_SHOWN = 20  # features in the one-step-ahead plot; the table has all
 _MARGINALS_SHOWN = 12  # the rest unfold on a click
 
 
@@ -49,7 +50,6 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "ratio": ratio, "moment": _moment}
-    utility = result["utility"] or {}
     page = environment.get_template("report.html").render(
         result=result,
         clauses=[_sentence(clause) for clause in other_clauses(result)],
@@ -57,9 +57,7 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         evidence=evidence(result),
         rates=_rate_rows(result),
         rates_plot=_rates_plot(result),
-        checks=_checks(utility),
-        checks_plots=_checks_plots(utility),
-        ahead_plot=_ahead_plot(utility),
+        **utility_context(result, names, arrays.beside),
         distance=result["distance"],
         unchanged=unchanged(result["distance"]) if result["distance"] else "",
         distances_plot=_distances_plot(arrays),
@@ -105,20 +103,6 @@ def _rate_rows(result: Mapping[str, Any]) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def _checks(utility: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The utility table: one row a judged check, then what is shown beside them."""
-    rows = [
-        row | {"check": f"Predict {row['name']}", "judged": True} for row in utility.get("feature_prediction") or []
-    ]
-    ahead, without_time = utility.get("one_step_ahead"), utility.get("one_step_ahead_without_time")
-    if ahead is not None:
-        rows.append(ahead | {"check": "One-step-ahead", "metric": "RMSE", "judged": True})
-    if without_time is not None:
-        rows.append(without_time | {"check": "One-step-ahead without time", "metric": "RMSE", "judged": False})
-    unknown = {"constant": None, "better_than_constant": True}
-    return [unknown | row for row in rows]
-
-
 # --- plots ---
 
 
@@ -136,40 +120,6 @@ def _rates_plot(result: Mapping[str, Any]) -> Markup:
             if figures[key] is not None
         ]
     )
-
-
-def _drawable(row: Mapping[str, Any], metric: str) -> bool:
-    scores = (row["original"], row["generated"])
-    return all(score is not None and (score > 0 or metric != "RMSE") for score in scores)
-
-
-def _checks_plots(utility: Mapping[str, Any]) -> list[Markup]:
-    """The judged checks: RMSEs and, where a feature is binary, AUROCs."""
-    judged = [row for row in _checks(utility) if row["judged"]]
-    drawn = []
-    for metric, limit in (("RMSE", "rmse_threshold"), ("AUROC", "auroc_threshold")):
-        rows = [
-            row | {"name": row.get("name", "one-step-ahead")}
-            for row in judged
-            if row["metric"] == metric and _drawable(row, metric)
-        ]
-        if rows:
-            title = f"Utility checks, {metric} when trained on original and on generated data"
-            drawn.append(plots.errors_plot(f"checks-{metric.lower()}", title, rows, metric, utility[limit]))
-    return drawn
-
-
-def _ahead_plot(utility: Mapping[str, Any]) -> Markup | None:
-    """One-step-ahead per feature, the features where the generated data does worst first."""
-    rows = [row for row in utility.get("one_step_ahead_per_feature") or [] if _drawable(row, "RMSE")]
-    rows.sort(key=lambda row: row["original"] / row["generated"])
-    without_time = utility.get("one_step_ahead_without_time")
-    if without_time is not None and _drawable(without_time, "RMSE"):
-        rows.insert(0, without_time | {"name": "all but time"})
-    if not rows:
-        return None
-    title = "One-step-ahead error per feature, when trained on original and on generated data"
-    return plots.errors_plot("ahead", title, rows[: _ERRORS_SHOWN + 1], "RMSE", None)
 
 
 def _distances_plot(arrays: ReportArrays) -> Markup | None:

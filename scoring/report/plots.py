@@ -31,8 +31,8 @@ from scoring.report.svg import (
 FloatArray = npt.NDArray[np.float64]
 NAME_LENGTH = 18  # characters of a feature's name that a plot has room for
 
-_CHANCE_LINE: dict[str, Any] = {"color": INK, "linestyle": (0, (2, 1.5)), "linewidth": 1.5}
-_INTERVAL_LINE: dict[str, Any] = {
+CHANCE_LINE: dict[str, Any] = {"color": INK, "linestyle": (0, (2, 1.5)), "linewidth": 1.5}
+INTERVAL_LINE: dict[str, Any] = {
     "color": MEMBER,
     "linewidth": 2,
     "marker": "|",
@@ -74,8 +74,8 @@ def rates_plot(rates: Sequence[Rate]) -> Markup:
     """Each privacy figure with its 95 % interval, beside its own chance line."""
     figure, axes = new_figure(32 * len(rates) + 54, left=124, right=24, top=28, bottom=26)
     for row, rate in enumerate(rates):
-        axes.plot([rate.chance] * 2, [row - 0.38, row + 0.38], **_CHANCE_LINE)
-        axes.plot(rate.interval, [row, row], **_INTERVAL_LINE)
+        axes.plot([rate.chance] * 2, [row - 0.38, row + 0.38], **CHANCE_LINE)
+        axes.plot(rate.interval, [row, row], **INTERVAL_LINE)
         axes.plot([rate.value], [row], color=MEMBER, marker="o", markersize=5)
     axes.set_yticks(range(len(rates)), [rate.name for rate in rates])
     axes.tick_params(axis="y", labelcolor=INK)
@@ -83,11 +83,11 @@ def rates_plot(rates: Sequence[Rate]) -> Markup:
     axes.set_xlim(-0.02, 1.02)
     axes.grid(axis="x")
     _percent(axes.xaxis, [0, 0.25, 0.5, 0.75, 1])
-    _legend(
+    legend(
         figure,
         Line2D([], [], color=MEMBER, linestyle="none", marker="o", markersize=5, label="measured"),
-        Line2D([], [], **_INTERVAL_LINE, label="95 % interval"),
-        Line2D([], [], **_CHANCE_LINE, label="chance"),
+        Line2D([], [], **INTERVAL_LINE, label="95 % interval"),
+        Line2D([], [], **CHANCE_LINE, label="chance"),
     )
     described = "; ".join(
         f"{r.name} {r.value:.3f} ({r.interval[0]:.3f} to {r.interval[1]:.3f}), chance {r.chance:.3f}" for r in rates
@@ -139,7 +139,7 @@ def errors_plot(name: str, title: str, rows: Sequence[Mapping[str, Any]], metric
     ]
     if limit is not None:
         handles.append(Line2D([], [], color=INK, marker="|", linestyle="none", markersize=11, label="limit to pass"))
-    _legend(figure, *handles)
+    legend(figure, *handles)
     described = "; ".join(
         f"{short(r['name'])}: original {r['original']:.3g}, generated {r['generated']:.3g}" for r in rows
     )
@@ -192,7 +192,7 @@ def stay_plot(
     axes.set_xlabel("time since the stay's first row")
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    _legend(
+    legend(
         figure,
         Line2D([], [], **_ORIGINAL_LINE, label="original"),
         Line2D([], [], **_GENERATED_LINE, label="generated"),
@@ -224,7 +224,7 @@ def distances_plot(members: FloatArray, non_members: FloatArray) -> Markup:
     axes.set_ylabel("share of stays this near")
     _percent(axes.yaxis, [0, 0.25, 0.5, 0.75, 1])
     axes.grid(axis="y")
-    _legend(
+    legend(
         figure,
         Line2D([], [], color=MEMBER, linestyle="-", label="members"),
         Line2D([], [], color=NON_MEMBER, linestyle=(0, (4, 2)), label="non-members"),
@@ -251,7 +251,7 @@ def roc_plot(fpr: FloatArray, tpr: FloatArray, tpr_at_1_percent: float, non_memb
     # The curve is a step function: at each drawn rate, the best threshold within it.
     drawn_fpr = np.geomspace(low, 1, 400)
     drawn_tpr = tpr[np.searchsorted(fpr, drawn_fpr * (1 + 1e-12), side="right") - 1]
-    axes.plot([low, 1], [low, 1], **_CHANCE_LINE)
+    axes.plot([low, 1], [low, 1], **CHANCE_LINE)
     axes.plot([0.01, 0.01], [low, 1], color=MUTED, linestyle=(0, (1, 2)), linewidth=1.2)
     axes.plot(drawn_fpr, np.maximum(drawn_tpr, low), color=MEMBER)
     axes.plot(
@@ -271,11 +271,11 @@ def roc_plot(fpr: FloatArray, tpr: FloatArray, tpr_at_1_percent: float, non_memb
     axes.set_xlabel("non-members named (FPR, log scale)")
     axes.set_ylabel("members found (TPR, log scale)")
     axes.grid()
-    _legend(
+    legend(
         figure,
         Line2D([], [], color=MEMBER, label="seeker's scores"),
         Line2D([], [], color=MEMBER, marker="o", linestyle="none", markersize=8, label="at 1 % FPR"),
-        Line2D([], [], **_CHANCE_LINE, label="chance"),
+        Line2D([], [], **CHANCE_LINE, label="chance"),
     )
     described = f"At 1 % false positives {100 * tpr_at_1_percent:.1f} % of members are found; chance finds 1 %"
     return as_svg(figure, "roc", "ROC curve of the seeker's scores", described)
@@ -295,7 +295,7 @@ def projections_plot(projections: Mapping[str, Projection]) -> Markup:
         for label, points in (("original", plane.original), ("generated", plane.generated)):
             axes.plot(*points.T, linestyle="none", **marks[label])
         axes.set(xticks=[], yticks=[], xlabel=name)
-    _legend(figure, *(Line2D([], [], linestyle="none", label=label, **mark) for label, mark in marks.items()))
+    legend(figure, *(Line2D([], [], linestyle="none", label=label, **mark) for label, mark in marks.items()))
     described = "Members and generated stays laid out in a plane by " + " and by ".join(projections)
     return as_svg(figure, "projections", "Original and generated stays in a plane", described)
 
@@ -330,7 +330,7 @@ def marginal_plot(index: int, name: str, edges: FloatArray, original: FloatArray
     return as_svg(figure, f"marginal-{index}", short(name), "Distribution in the original and the generated data")
 
 
-def _legend(figure: Figure, *handles: Line2D) -> None:
+def legend(figure: Figure, *handles: Line2D) -> None:
     """One row above the axes, flush left."""
     inset = 4 / (72 * figure.get_figheight())
     figure.legend(

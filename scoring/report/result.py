@@ -51,8 +51,9 @@ def match_result(
         The seeker's scores.
     settings : dict
         What the user chose.
-    utility : dict or None
-        What the utility check found. None if it was skipped, and `utility_skipped` then says why.
+    utility : dict
+        `kept`: what `KeptUtility.to_json` returns. Beside it the results of the 2020 checks, unless they were skipped,
+        and `utility_skipped` then says why.
     warnings : list of str
         What a reader should know about the data and the players.
     seconds : dict

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-_FAILURES_NAMED = 3  # in the verdict
+from scoring.report.texts import holds, percent
+from scoring.report.utility_clauses import utility_clauses
+
 _ONE_IN_A_THOUSAND = 3.29 / 1.96  # of a normal figure's 95 % half intervals
 _FEWEST_FOR_TPR = 500  # non-members, below which 1 % of them is a handful
 _CAVEAT = "this is one attack on one data set, not proof of safety: another attack may find more"
@@ -90,7 +92,7 @@ def labels_clause(result: Mapping[str, Any]) -> str:
 
 def other_clauses(result: Mapping[str, Any]) -> list[str]:
     """Say what the scores, the distances and the utility checks add, and what one attack does not prove."""
-    clauses = [_scores_clause(result), _distance_clause(result), _utility_clause(result), _CAVEAT]
+    clauses = [_scores_clause(result), _distance_clause(result), *utility_clauses(result), _CAVEAT]
     return [clause for clause in clauses if clause]
 
 
@@ -138,71 +140,3 @@ def unchanged(distance: Mapping[str, Any]) -> str:
         for group in ("members", "non_members")
     )
     return f"{members} and {others} measured were generated all but unchanged"
-
-
-def _utility_clause(result: Mapping[str, Any]) -> str:
-    utility = result["utility"]
-    if utility is None:
-        return f"utility was not checked ({result.get('utility_skipped') or 'the checks were skipped'})"
-    predictions, ahead = utility["feature_prediction"], utility["one_step_ahead"]
-    if predictions is None:
-        clause = "utility: feature prediction was skipped"
-    else:
-        failed = [_failure(row) for row in predictions if not row["passed"]]
-        clause = f"utility: {len(predictions) - len(failed)} of {len(predictions)} feature predictions pass"
-        if failed:
-            more = len(failed) - _FAILURES_NAMED
-            named = ", ".join(failed[:_FAILURES_NAMED]) + (f" and {more} more" if more > 0 else "")
-            clause += f" ({named})"
-    if ahead is None:
-        return clause + f", one-step-ahead prediction was skipped{_untrained(utility)}"
-    clause += f", one-step-ahead prediction {'passes' if ahead['passed'] else 'fails'}"
-    without_time = utility["one_step_ahead_without_time"]
-    details = [f"{ratio(ahead['ratio'])} the original's error"]
-    if without_time is not None:
-        details.append(f"{ratio(without_time['ratio'])} with time left out")
-    return f"{clause} ({', '.join(details)}){_untrained(utility)}"
-
-
-def _untrained(utility: Mapping[str, Any]) -> str:
-    """Say where the predictors learnt nothing from the original data either: then a pass means nothing."""
-    rows = [*(utility["feature_prediction"] or []), utility["one_step_ahead_without_time"]]
-    rows = [row for row in rows if row is not None and row.get("constant") is not None]
-    useless = sum(not row["better_than_constant"] for row in rows)
-    if not useless:
-        return ""
-    return (
-        f", but {useless} of {len(rows)} predictors trained on the original data are no better than a constant guess, "
-        "and passing those says nothing: more stays are needed to judge utility"
-    )
-
-
-def _failure(row: Mapping[str, Any]) -> str:
-    if row["metric"] == "RMSE":
-        return f"{row['name']} fails with {ratio(row['ratio'])} the original's error"
-    return (
-        f"{row['name']} fails with an {row['metric']} of {number(row['generated'])} against {number(row['original'])}"
-    )
-
-
-# --- text ---
-
-
-def holds(interval: Sequence[float], value: float) -> bool:
-    """Tell whether a value lies within an interval."""
-    return interval[0] <= value <= interval[1]
-
-
-def percent(rate: float) -> str:
-    """Write a rate as a percentage."""
-    return "under 0.1 %" if 0 < rate < 0.0005 else f"{100 * rate:.1f} %"
-
-
-def number(value: float | None) -> str:
-    """Write a number with four digits."""
-    return "-" if value is None else f"{value:.4g}"
-
-
-def ratio(value: float | None) -> str:
-    """Write a ratio as a multiple."""
-    return "-" if value is None else f"{value:.2f} x" if value < 100 else f"{value:.3g} x"

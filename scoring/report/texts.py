@@ -1,0 +1,23 @@
+"""Figures as text."""
+
+from collections.abc import Sequence
+
+
+def holds(interval: Sequence[float], value: float) -> bool:
+    """Tell whether a value lies within an interval."""
+    return interval[0] <= value <= interval[1]
+
+
+def percent(rate: float) -> str:
+    """Write a rate as a percentage."""
+    return "under 0.1 %" if 0 < rate < 0.0005 else f"{100 * rate:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """Write a number with four digits."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def ratio(value: float | None) -> str:
+    """Write a ratio as a multiple."""
+    return "-" if value is None else f"{value:.2f} x" if value < 100 else f"{value:.3g} x"
