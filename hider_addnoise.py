@@ -13,11 +13,16 @@ import numpy as np
 
 from examples.hider.add_noise.add_noise import add_noise
 from utils.data_preprocess import get_scaler, inverse_process, preprocess_imputed, start_times
+from utils.stays import padding_of
 
 
 @dataclass(frozen=True)
 class Parameters:
     noise_size: float = 0.1  # standard deviation, as a multiple of the feature's own; the 2020 starting kit's value
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.noise_size < np.inf:
+            raise ValueError(f"noise_size must be a number of at least 0, not {self.noise_size}")
 
 
 def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +31,7 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     Parameters
     ----------
     input_dict : dict
-        `data` [N, T, F] raw, `padding_mask` [N, T, F], `seed`.
+        `data` [N, T, F] raw, `padding_mask` [N, T, F] or None, `seed`.
     parameters : Parameters
         The noise's size.
 
@@ -35,7 +40,8 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     generated : ndarray, shape [N, T, F]
     padding_mask : ndarray of bool, shape [N, T, F]
     """
-    data, padding_mask = input_dict["data"], input_dict["padding_mask"]
+    data = input_dict["data"]
+    padding_mask = padding_of(data, input_dict["padding_mask"])
     rng = np.random.default_rng(input_dict["seed"])
 
     scaled = preprocess_imputed(data, padding_mask, dtype=np.float64)

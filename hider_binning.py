@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from utils.stays import padding_of
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -24,8 +26,9 @@ class Parameters:
     def __post_init__(self) -> None:
         if self.bins < 1:
             raise ValueError(f"bins must be at least 1, not {self.bins}")
-        if self.extreme < 0 or self.time_noise < 0:
-            raise ValueError("extreme and time_noise must not be negative")
+        for name in ("extreme", "time_noise"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be a number of at least 0, not {getattr(self, name)}")
 
 
 PUBLISHED = Parameters()
@@ -39,7 +42,7 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     Parameters
     ----------
     input_dict : dict
-        `data` [N, T, F] raw, `padding_mask` [N, T, F], `seed`.
+        `data` [N, T, F] raw, `padding_mask` [N, T, F] or None, `seed`.
     parameters : Parameters
         How many bins, what counts as extreme, how far times move.
 
@@ -49,12 +52,13 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
         In the input's units. Missing values and padding are where they were.
     padding_mask : ndarray of bool, shape [N, T, F]
     """
-    data, padding_mask = input_dict["data"], input_dict["padding_mask"]
+    data = input_dict["data"]
+    padding_mask = padding_of(data, input_dict["padding_mask"])
     rng = np.random.default_rng(input_dict["seed"])
 
     generated = np.array(data, dtype=float)
     cells = generated.reshape(-1, data.shape[2])  # [time points of all patients, F]
-    padded = np.asarray(padding_mask, dtype=bool).reshape(cells.shape)
+    padded = padding_mask.reshape(cells.shape)
     for first in range(0, cells.shape[1], _COLUMNS):
         group = slice(first, first + _COLUMNS)
         columns, observed = cells[:, group].T.copy(), ~padded[:, group].T

@@ -8,11 +8,11 @@ two parents, and a share of another patient's stay is added to it. A copy may li
 most `bound` times what it errs on the real data; of those the two farthest from the original are kept. The
 noise of the last winner is added to every stay of the cluster. One evaluation a generation covers all clusters.
 
-What the authors left open, and is done here: the first population is made like any other, from the record itself; among
-copies within the bound, the farther one is fitter; padded cells of the other stay add nothing.
+What the authors left open, and is done here: the first population is made like any other, from the record itself. Among
+copies within the bound, the farther one is fitter. Padded cells of the other stay add nothing.
 
-What it does not protect against: lengths, sampling times up to the noise on them, and missingness
-patterns are the patients', and all stays of a cluster are moved alike.
+What it does not protect against: lengths, sampling times (up to the noise on them) and missing cells are the patients',
+and all stays of a cluster are moved alike.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,8 @@ from utils.clusters import cluster_stays
 from utils.data_preprocess import PADDING_FILL, get_scaler, inverse_process, preprocess_imputed, start_times
 from utils.errors import UserError
 from utils.progress import progress_bar
+from utils.stays import padding_of
+from utils.tensors import Tensor, gru_gates
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,19 @@ class Parameters:
     kept: int = 2
     bound: float = 4.5  # each model's RMSE, as a multiple of that on the real data
     noise_scale: float = 0.2  # share of another stay that is added; also what a generation adds to it
-    failures: int = 5  # generations without a new copy within the bound, after which a cluster is done
+    failures: int = 5  # generations without a new copy within the bound after which a cluster is done
 
     def __post_init__(self) -> None:
+        if self.generations < 0:
+            raise ValueError(f"generations must not be negative, not {self.generations}")
+        for name in ("bound", "noise_scale"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be a number of at least 0, not {getattr(self, name)}")
         for name in ("clusters", "utility_models", "kept", "failures"):
             if getattr(self, name) < 1:
-                raise UserError(f"genetic: {name} must be at least 1, not {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.population <= self.kept:
-            raise UserError(f"genetic: population must be more than kept ({self.kept}), not {self.population}")
+            raise ValueError(f"population must be more than kept ({self.kept}), not {self.population}")
 
 
 PUBLISHED = Parameters()
@@ -60,7 +67,7 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     Parameters
     ----------
     input_dict : dict
-        `data` [N, T, F] raw, `padding_mask` [N, T, F], `seed`.
+        `data` [N, T, F] raw, `padding_mask` [N, T, F] or None, `seed`.
     parameters : Parameters
 
     Returns
@@ -75,10 +82,11 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     UserError
         With fewer than two stays.
     """
-    data, padding_mask = np.asarray(input_dict["data"], dtype=float), np.asarray(input_dict["padding_mask"], dtype=bool)
+    data = np.asarray(input_dict["data"], dtype=float)
+    padding_mask = padding_of(data, input_dict["padding_mask"])
     rng = np.random.default_rng(input_dict["seed"])
     if len(data) < 2:
-        raise UserError(f"genetic: noise is made of other stays; got {len(data)} stay, expected at least 2")
+        raise UserError(f"noise is made of other stays, of which there must be at least 2; got {len(data)}")
     records = preprocess_imputed(data, padding_mask)
     present = ~padding_mask
     # Time is in the input's unit and all else in [0, 1]; to weigh alike, it is compared as a share of the longest stay.
@@ -126,7 +134,7 @@ def breed(
     Returns
     -------
     ndarray of float32, shape [C, T, F]
-        The farthest candidate within the bounds; the representative itself where there was none.
+        The farthest candidate within the bounds, or the representative itself if there was none.
     """
     originals, cells = stays[representatives], present[representatives]
     count, kept, born = len(originals), parameters.kept, parameters.population - parameters.kept
@@ -181,7 +189,7 @@ class UtilityModels:
     records : ndarray of float32, shape [N, T, F]
         Preprocessed and imputed, padding -1.
     features : int
-        Number of features predicted from the others; where there are steps, one more model predicts one ahead.
+        Number of features predicted from the others. If stays have steps, one more model predicts one step ahead.
     rng : numpy.random.Generator
         Draws the features and the models' seeds.
     """
@@ -201,7 +209,7 @@ class UtilityModels:
         )
 
     def errors(self, records: np.ndarray) -> np.ndarray:
-        """Return each model's RMSE on each of the records [n, T, F], shape [models, n]; feature predictors first."""
+        """Return each model's RMSE on each of the records [n, T, F], shape [models, n], feature predictors first."""
         blocks = []
         for start in range(0, len(records), _BLOCK):
             block = np.full((_BLOCK, *records.shape[1:]), PADDING_FILL, dtype=np.float32)
@@ -213,7 +221,7 @@ class UtilityModels:
 
 
 @tf.function(jit_compile=True, autograph=False)
-def _errors(weights: gru_ensemble.Weights, x: Any, true: Any) -> Any:
+def _errors(weights: gru_ensemble.Weights, x: Tensor, true: Tensor) -> Tensor:
     """Return the RMSE [M, n] of M models on inputs [n, T, F], given the true values [M, n, T, K], over those >= 0.
 
     A model does not see its target: the weights of that input are 0.
@@ -225,14 +233,15 @@ def _errors(weights: gru_ensemble.Weights, x: Any, true: Any) -> Any:
         bias, state_bias = weights.bias[:, layer, 0, None], weights.bias[:, layer, 1, None]
         outer = tf.einsum("tmnf,mgf->tmng", states, kernel) + bias
 
-        def step(state: Any, inputs: Any, recurrent: Any = recurrent, state_bias: Any = state_bias) -> Any:
+        def step(
+            state: Tensor,
+            inputs: tuple[Tensor, Tensor],
+            recurrent: Tensor = recurrent,
+            state_bias: Tensor = state_bias,
+        ) -> Tensor:
             outer, here = inputs
-            update, reset, new = tf.split(outer, 3, axis=-1)
-            inner_update, inner_reset, inner_new = tf.split(
-                tf.matmul(state, recurrent, transpose_b=True) + state_bias, 3, axis=-1
-            )
-            update, reset = tf.sigmoid(update + inner_update), tf.sigmoid(reset + inner_reset)
-            new = tf.tanh(new + reset * inner_new)
+            inner = tf.matmul(state, recurrent, transpose_b=True) + state_bias
+            update, _, new = gru_gates(tf.split(outer, 3, axis=-1), tf.split(inner, 3, axis=-1))
             return tf.where(here, new + update * (state - new), state)
 
         states = tf.scan(step, (outer, given), initializer=tf.zeros_like(outer[0, ..., : recurrent.shape[2]]))

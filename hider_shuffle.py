@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from utils.data_preprocess import PADDING_FILL, get_medians, impute, start_times
+from utils.stays import padding_of
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Parameters:
     noise_size: float = 0.3  # standard deviation, as a multiple of the feature's own; the winner's value
 
     def __post_init__(self) -> None:
-        if self.noise_size < 0:
-            raise ValueError(f"noise_size must not be negative, not {self.noise_size}")
+        if not 0 <= self.noise_size < np.inf:
+            raise ValueError(f"noise_size must be a number of at least 0, not {self.noise_size}")
 
 
 def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +36,7 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     Parameters
     ----------
     input_dict : dict
-        `data` [N, T, F] raw, `padding_mask` [N, T, F], `seed`.
+        `data` [N, T, F] raw, `padding_mask` [N, T, F] or None, `seed`.
     parameters : Parameters
         The noise's size.
 
@@ -46,11 +47,12 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
         the start of the stay the row came from, so within a stay times are in no order, and 0 in a stay's first row.
     padding_mask : ndarray of bool, shape [N, T, F]
     """
-    data, padding_mask = input_dict["data"], input_dict["padding_mask"]
+    data = input_dict["data"]
+    padding_mask = padding_of(data, input_dict["padding_mask"])
     rng = np.random.default_rng(input_dict["seed"])
 
     imputed = impute(data, padding_mask, get_medians(data, padding_mask))
-    real = ~np.asarray(padding_mask[:, :, 0], dtype=bool)
+    real = ~padding_mask[:, :, 0]
     rows = imputed[real]
     rows[:, 0] -= start_times(data, padding_mask)[np.nonzero(real)[0]]
     generated = np.full(imputed.shape, PADDING_FILL)

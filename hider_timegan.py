@@ -5,7 +5,7 @@ belongs to a patient. In the order of a run: impute and scale; learn (examples/h
 time run forward; take values away in the data's own pattern of missingness; return to the input's units.
 
 What it does not protect against: the networks were trained on the patients, without any formal guarantee, and may have
-memorised some; each feature's range is the data's own, so extremes show; lengths of stay are drawn from the real ones.
+memorised some. Each feature's range is the data's own, so extremes show. Lengths of stay are drawn from the real ones.
 """
 
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ import numpy as np
 import examples.hider.timegan.timegan as model
 from examples.hider.timegan.missingness import MissingnessModel
 from utils.data_preprocess import PADDING_FILL, get_scaler, inverse_process, preprocess_imputed, start_times
+from utils.stays import padded_rows, padding_of
 
 
 @dataclass(frozen=True)
 class Parameters(model.Parameters):
     """TimeGAN's own parameters, in examples/hider/timegan/timegan.py, and what happens around it."""
 
-    missing: bool = True  # whether generated values go missing as the data's do; else all are there
+    missing: bool = True  # whether generated values go missing as the data's do
 
 
-# For Google stocks, of which the paper tells 0.102 and 0.038 (table 2). Sizes are the authors' notebook's, decay and
-# more iterations than its 10,000 a phase ours: at a constant rate the moments of what is generated swing to the end
-# (docs/timegan.md).
+# For Google stocks, on which the paper reports 0.102 and 0.038 (table 2). The sizes are those of the authors' notebook.
+# The decay, and more iterations than the notebook's 10,000 a phase, are ours (docs/timegan.md).
 STOCKS = Parameters(
     hidden=24,
     embedding_iterations=20_000,
@@ -58,12 +58,13 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     UserError
         When there is nothing to learn from, or training diverges.
     """
-    data, padding_mask = input_dict["data"], input_dict["padding_mask"]
+    data = input_dict["data"]
+    padding_mask = padding_of(data, input_dict["padding_mask"])
     rng = np.random.default_rng(input_dict["seed"])
 
     scaled = preprocess_imputed(data, padding_mask)
     generated = model.timegan(scaled, parameters, rng)
-    padded = (generated == PADDING_FILL).all(axis=2)
+    padded = padded_rows(generated, None)
     real = ~padded
 
     # Time since the first time point: it begins at 0 and does not run backwards.
@@ -76,6 +77,5 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     mask = np.repeat(padded[:, :, None], data.shape[2], axis=2)
     restored = inverse_process(generated, mask, get_scaler(data, padding_mask), starts)
     if parameters.missing:
-        was_real = np.ones(padded.shape, bool) if padding_mask is None else ~np.asarray(padding_mask, bool)[:, :, 0]
-        restored[MissingnessModel.fit(np.isnan(data), was_real, rng).sample(real, rng)] = np.nan
+        restored[MissingnessModel.fit(np.isnan(data), ~padding_mask[:, :, 0], rng).sample(real, rng)] = np.nan
     return restored, mask

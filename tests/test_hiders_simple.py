@@ -43,6 +43,14 @@ def test_padding_stays_where_it_is_and_the_input_is_left_alone(rng, hider):
 
 
 @pytest.mark.parametrize("hider", HIDERS)
+def test_without_a_mask_time_points_that_are_minus_1_throughout_are_padding(rng, hider):
+    data, mask = make_stays(rng, 30)
+    with_mask, without = (hider({"data": data, "padding_mask": given, "seed": 0}) for given in (mask, None))
+    for first, second in zip(with_mask, without, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("hider", HIDERS)
 def test_the_seed_decides(rng, hider):
     data, mask = make_stays(rng, 30)
     first, again, other = (hide(hider, data, mask, seed) for seed in (1, 1, 2))
@@ -206,6 +214,8 @@ def test_shuffle_noise_is_three_tenths_of_each_features_deviation(rng):
     assert hider_shuffle.Parameters().noise_size == 0.3
 
 
-def test_shuffle_refuses_negative_noise():
-    with pytest.raises(ValueError, match="noise_size"):
-        hider_shuffle.Parameters(noise_size=-0.1)
+@pytest.mark.parametrize("method", [hider_addnoise, hider_shuffle])
+@pytest.mark.parametrize("size", [-0.1, float("nan"), float("inf")])
+def test_noise_that_is_negative_or_no_number_is_refused(method, size):
+    with pytest.raises(ValueError, match="^noise_size must be"):
+        method.Parameters(noise_size=size)

@@ -29,13 +29,14 @@ import tensorflow as tf
 
 from utils.data_preprocess import PADDING_FILL
 from utils.progress import progress_bar
+from utils.tensors import adam_rate, adam_step, gru_gates, sigmoid
 
 LAYERS = 3
 BATCH = 128
 EPOCHS = 20
 LEARNING_RATE = 1e-3
 VALIDATION_RATE = 0.2
-ADAM_DECAY_1, ADAM_DECAY_2, ADAM_EPSILON = 0.9, 0.999, 1e-7  # Keras' defaults
+ADAM_EPSILON = 1e-7  # Keras' default
 
 
 class Weights(NamedTuple):
@@ -132,10 +133,6 @@ class Evaluation:
 # ---------------------------------------------------------------------------------------------- the compiled part
 
 
-def _sigmoid(x: Any) -> Any:
-    return 0.5 * tf.tanh(0.5 * x) + 0.5
-
-
 def _widen(x: Any, width: int) -> Any:
     """Fill the last axis up to `width` with zeros."""
     missing = width - x.shape[-1]
@@ -185,10 +182,9 @@ def _forward(weights: Weights, x: Any, observed: Any, ends: Any, keep: bool) -> 
         for i, (kernel, recurrent, bias, state_bias) in enumerate(layers):
             inner = recurrent @ states[i] + state_bias
             outer = kernel @ below + bias
-            update = tf.where(mask, _sigmoid(outer[:, :units] + inner[:, :units]), 1.0)
-            reset = _sigmoid(outer[:, units : 2 * units] + inner[:, units : 2 * units])
-            inner_new = inner[:, 2 * units :]
-            new = tf.tanh(outer[:, 2 * units :] + reset * inner_new)
+            outer_gates, inner_gates = tf.split(outer, 3, axis=1), tf.split(inner, 3, axis=1)
+            update, reset, new = gru_gates(outer_gates, inner_gates)
+            update, inner_new = tf.where(mask, update, 1.0), inner_gates[2]
             states[i] = below = new + update * (states[i] - new)
             if keep:
                 values = (update, reset, new, inner_new, states[i])
@@ -283,7 +279,7 @@ def _losses(outputs: Any, y: Any, valid: Any, target: _Target) -> tuple[Any, Any
     error = outputs - y
     prediction, loss, slope = outputs, error * error, 2 * error
     if target.feature is not None:
-        binary, probability = target.binary[:, None, None], _sigmoid(outputs)
+        binary, probability = target.binary[:, None, None], sigmoid(outputs)
         entropy = tf.nn.relu(outputs) - outputs * y + tf.math.log1p(tf.exp(-tf.abs(outputs)))
         prediction = tf.where(binary, probability, prediction)
         loss, slope = tf.where(binary, entropy, loss), tf.where(binary, probability - y, slope)
@@ -318,13 +314,11 @@ def _train(
 ) -> tuple[Weights, Weights, Weights]:
     """Take step number `steps` [M] of Adam (Kingma & Ba 2015) with those models that are `active` [M]."""
     _, gradient = _loss_and_gradient(weights, rows, ends, target)
-    rate = rate * tf.sqrt(1 - ADAM_DECAY_2**steps) / (1 - ADAM_DECAY_1**steps)
+    rate = adam_rate(rate, steps)
     updated = []
     for w, m, s, g in zip(weights, mean, square, gradient, strict=True):
         shape = [-1] + [1] * (len(w.shape) - 1)
-        m_next = m + (1 - ADAM_DECAY_1) * (g - m)
-        s_next = s + (1 - ADAM_DECAY_2) * (g * g - s)
-        w_next = w - tf.reshape(rate, shape) * m_next / (tf.sqrt(s_next) + ADAM_EPSILON)
+        w_next, m_next, s_next = adam_step(w, m, s, g, tf.reshape(rate, shape), ADAM_EPSILON)
         moved = tf.reshape(active, shape)
         updated.append((tf.where(moved, w_next, w), tf.where(moved, m_next, m), tf.where(moved, s_next, s)))
     new, means, squares = (Weights(*column) for column in zip(*updated, strict=True))

@@ -15,32 +15,29 @@ Padding needs no mask here: series start at time 0 and are padded at the end, an
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from utils.tensors import Tensor, adam_rate, adam_step, gru_gates, sigmoid
+
 Module = Literal["gru", "lstm"]
+ADAM_EPSILON = 1e-8  # as in Kingma and Ba (2015), and in the TensorFlow 1 of the published TimeGAN
 Wrt = Literal["both", "weights", "series"]
 
 
-def _sigmoid(x: Any) -> Any:
-    return 0.5 * tf.tanh(0.5 * x) + 0.5
-
-
-def _gru(inputs: Sequence[Any], recurrent: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-    """GRU (Cho et al. 2014) with the reset gate behind the matrix product, so that each step has one product."""
+def _gru(inputs: Sequence[Tensor], recurrent: Sequence[Tensor], states: Sequence[Tensor]) -> list[Tensor]:
+    """GRU (Cho et al. 2014), see `gru_gates`."""
     (state,) = states
-    update = _sigmoid(inputs[0] + recurrent[0])
-    reset = _sigmoid(inputs[1] + recurrent[1])
-    new = tf.tanh(inputs[2] + reset * recurrent[2])
+    update, _, new = gru_gates(inputs, recurrent)
     return [new + update * (state - new)]
 
 
-def _lstm(inputs: Sequence[Any], recurrent: Sequence[Any], states: Sequence[Any]) -> list[Any]:
+def _lstm(inputs: Sequence[Tensor], recurrent: Sequence[Tensor], states: Sequence[Tensor]) -> list[Tensor]:
     """LSTM (Hochreiter and Schmidhuber 1997; with a forget gate, Gers et al. 2000)."""
     _, memory = states
-    entry, forget, output = (_sigmoid(inputs[i] + recurrent[i]) for i in range(3))
+    entry, forget, output = (sigmoid(inputs[i] + recurrent[i]) for i in range(3))
     memory = forget * memory + entry * tf.tanh(inputs[3] + recurrent[3])
     return [output * tf.tanh(memory), memory]
 
@@ -49,7 +46,7 @@ def _lstm(inputs: Sequence[Any], recurrent: Sequence[Any], states: Sequence[Any]
 class _Cell:
     gates: int
     states: int
-    step: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
+    step: Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], list[Tensor]]
     open_gate: int  # whose bias starts at 1: remember at first (update gate of the GRU, forget gate of the LSTM)
 
 
@@ -98,7 +95,7 @@ class Network:
             bias[cell.open_gate * units : (cell.open_gate + 1) * units] = 1.0
         return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
 
-    def split(self, weights: Any) -> list[Any]:
+    def split(self, weights: Tensor) -> list[Tensor]:
         """Cut a weight vector into the arrays it holds."""
         shapes = self._shapes()
         return [
@@ -107,7 +104,7 @@ class Network:
         ]
 
 
-def apply(network: Network, weights: Any, series: Any, wrt: Wrt = "both", teachers: int | None = None) -> Any:
+def apply(network: Network, weights: Tensor, series: Tensor, wrt: Wrt = "both", teachers: int | None = None) -> Tensor:
     """Run a network.
 
     Parameters
@@ -128,9 +125,9 @@ def apply(network: Network, weights: Any, series: Any, wrt: Wrt = "both", teache
 
 
 @functools.cache
-def _compiled(network: Network, wrt: Wrt, teachers: int | None) -> Any:
+def _compiled(network: Network, wrt: Wrt, teachers: int | None) -> Tensor:
     @tf.function(jit_compile=True, autograph=False)
-    def run(weights: Any, series: Any) -> Any:
+    def run(weights: Tensor, series: Tensor) -> Tensor:
         weights = tf.stop_gradient(weights) if wrt == "series" else weights
         *layers, kernel, bias = network.split(weights)
         for i in range(0, len(layers), 3):
@@ -142,12 +139,12 @@ def _compiled(network: Network, wrt: Wrt, teachers: int | None) -> Any:
             learnt = tf.einsum("ki,tib->tkb", kernel, series[..., :teachers]) + bias
             kernel, bias = tf.stop_gradient(kernel), tf.stop_gradient(bias)
             outputs = tf.concat([learnt, tf.einsum("ki,tib->tkb", kernel, series[..., teachers:]) + bias], 2)
-        return _sigmoid(outputs) if network.sigmoid else outputs
+        return sigmoid(outputs) if network.sigmoid else outputs
 
     return run
 
 
-def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt, teachers: int | None) -> Any:
+def _layer(network: Network, series: Tensor, weights: Sequence[Tensor], wrt: Wrt, teachers: int | None) -> Tensor:
     """Run one recurrent layer over time.
 
     Parameters
@@ -169,18 +166,20 @@ def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt, teac
     time_points, below, batch = series.shape
     gates = [cell.gates, units, batch]
 
-    def arrays(count: int, rows: int) -> list[Any]:
+    def arrays(count: int, rows: int) -> list[Tensor]:
         return [tf.TensorArray(tf.float32, time_points, element_shape=[rows, batch]) for _ in range(count)]
 
-    def products(kernel: Any, bias: Any, recurrent: Any, x: Any, state: Any) -> tuple[list[Any], list[Any]]:
+    def products(
+        kernel: Tensor, bias: Tensor, recurrent: Tensor, x: Tensor, state: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
         from_below = tf.unstack(tf.reshape(kernel @ x, gates))
         biases = tf.unstack(tf.reshape(bias, [cell.gates, units, 1]))
         from_state = tf.unstack(tf.reshape(recurrent @ state, gates))
         return [p + b for p, b in zip(from_below, biases, strict=True)], from_state
 
     @tf.custom_gradient
-    def run(series: Any, kernel: Any, recurrent: Any, bias: Any) -> Any:
-        def forward(t: Any, states: Any, kept: Any) -> tuple[Any, ...]:
+    def run(series: Tensor, kernel: Tensor, recurrent: Tensor, bias: Tensor) -> Tensor:
+        def forward(t: Tensor, states: Tensor, kept: Tensor) -> tuple[Tensor, ...]:
             states = cell.step(*products(kernel, bias, recurrent, series[t], states[0]), states)
             return t + 1, states, [array.write(t, state) for array, state in zip(kept, states, strict=True)]
 
@@ -188,11 +187,11 @@ def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt, teac
         _, _, kept = tf.while_loop(lambda t, *_: t < time_points, forward, (0, start, arrays(cell.states, units)))
         kept = [array.stack() for array in kept]
 
-        def gradient(slope: Any) -> tuple[Any, ...]:
+        def gradient(slope: Tensor) -> tuple[Tensor, ...]:
             before = [tf.concat([tf.zeros_like(s[:1]), s[:-1]], 0) for s in kept]
             to_below, to_before = tf.transpose(kernel), tf.transpose(recurrent)
 
-            def backward(t: Any, slopes: Any, series_slope: Any, sums: Any) -> tuple[Any, ...]:
+            def backward(t: Tensor, slopes: Tensor, series_slope: Tensor, sums: Tensor) -> tuple[Tensor, ...]:
                 states = [state[t] for state in before]
                 x = series[t]
                 from_below, from_state = products(kernel, bias, recurrent, x, states[0])
@@ -231,27 +230,25 @@ def _layer(network: Network, series: Any, weights: Sequence[Any], wrt: Wrt, teac
 class Adam(NamedTuple):
     """A weight vector under Adam (Kingma and Ba 2015), and what the method remembers."""
 
-    weights: Any
-    mean: Any
-    square: Any
-    count: Any
+    weights: Tensor
+    mean: Tensor
+    square: Tensor
+    count: Tensor
 
     @classmethod
-    def begin(cls, weights: Any) -> "Adam":
+    def begin(cls, weights: Tensor) -> "Adam":
         """Start from weights, with nothing to remember."""
         weights = tf.convert_to_tensor(weights)
         return cls(weights, tf.zeros(weights.shape), tf.zeros(weights.shape), tf.constant(0.0))
 
-    def step(self, slope: Any, rate: float, active: Any = True) -> "Adam":
+    def step(self, slope: Tensor, rate: float, active: Tensor = True) -> "Adam":
         """Go one step down the slope, where `active`."""
         return _step(self, slope, rate, active)
 
 
 @tf.function(jit_compile=True, autograph=False, reduce_retracing=True)
-def _step(state: Adam, slope: Any, rate: Any, active: Any) -> Adam:
+def _step(state: Adam, slope: Tensor, rate: Tensor, active: Tensor) -> Adam:
     count = state.count + 1.0
-    mean = state.mean + (1 - 0.9) * (slope - state.mean)
-    square = state.square + (1 - 0.999) * (slope * slope - state.square)
-    rate *= tf.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-    moved = Adam(state.weights - rate * mean / (tf.sqrt(square) + 1e-8), mean, square, count)
+    rate *= adam_rate(1.0, count)  # multiplied in this order: another rounds otherwise, and outputs change
+    moved = Adam(*adam_step(*state[:3], slope, rate, ADAM_EPSILON), count)
     return Adam(*(tf.where(active, new, old) for new, old in zip(moved, state, strict=True)))
