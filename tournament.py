@@ -3,7 +3,7 @@
     python tournament.py addnoise binning knn matching -d DATA -o OUT
     python tournament.py submissions/ -d DATA -o OUT --workers 4
 
-Started again it goes on where it stopped. Writes OUT/leaderboard.html (read this), .json and .csv; docs/tournament.md
+Started again it goes on where it stopped. Writes OUT/leaderboard.html (read this), .json and .csv. docs/tournament.md
 has the rest.
 """
 

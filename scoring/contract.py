@@ -106,8 +106,8 @@ def check_labels(player: str, output: Any, count: int) -> tuple[np.ndarray, np.n
 
     Raises
     ------
-    UserError
-        Where the type, length or content is wrong; says which.
+    Failed
+        If the type, length or content is wrong. Its reason is for all to read, and its detail for the organiser.
     """
     pair = isinstance(output, tuple) and len(output) == 2
     labels = _vector(player, "labels", output[0] if pair else output, count)

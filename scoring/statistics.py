@@ -35,7 +35,7 @@ def wilson_interval(successes: int, trials: int, comparisons: int = 1) -> Interv
     Returns
     -------
     (float, float)
-        Lower and upper limit, inside [0, 1]; never of width 0, also at 0 and `trials` successes.
+        Lower and upper limit, inside [0, 1]. The width is never 0, not even at 0 or `trials` successes.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def tpr_at_fpr(
     Two errors make up the interval, put together as variances are (MOVER; Zou & Donner, Stat. Med. 2008): that of
     the share of members (Wilson), and that of the threshold, of which the non-members tell only that the number
     of them above the true one is binomial. Over simulated matches of 100 to 4,000 stays, from no leak to a strong one
-    (2,000 each), this covers 96 to 100 % and Wilson alone 17 to 94 %; tests/test_statistics.py repeats it in small.
+    (2,000 each), this covers 96 to 100 % and Wilson alone 17 to 94 %. tests/test_statistics.py repeats it in small.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def roc_curve(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[FloatArray,
     labels : [n] bool
         True for members.
     scores : [n] float
-        Higher means more likely a member; tied stays enter together.
+        Higher means more likely a member. Tied stays enter together.
 
     Returns
     -------
@@ -312,14 +312,14 @@ def roc_curve(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[FloatArray,
 def reidentification(
     labels: npt.ArrayLike, predicted: npt.ArrayLike, scores: npt.ArrayLike | None = None
 ) -> dict[str, Any]:
-    """Every figure of a seeker's success, with its 95 % interval; what report.json holds.
+    """Every figure of a seeker's success, with its 95 % interval, as report.json holds them.
 
     Parameters
     ----------
     labels : [n] bool
         True for members.
     predicted : [n] bool or float
-        The seeker's labels; above 0.5 means member.
+        The seeker's labels. Above 0.5 means member.
     scores : [n] float, optional
         The seeker's scores, higher meaning more likely a member.
 
@@ -328,7 +328,7 @@ def reidentification(
     dict
         `score` is the accuracy of the labels and `chance` that of the better constant guess. `advantage` is the rate
         of members found minus that of false alarms (Yeom et al., CSF 2018): unlike the score it shows a leak also
-        where members are few. Plain floats, ints and two-element lists; None for what needs scores.
+        where members are few. Values are plain floats, ints and two-element lists, and None for what needs scores.
 
     Raises
     ------
@@ -377,7 +377,7 @@ def _wilson(rate: float, trials: int, tail: float = _TAIL) -> Interval:
     z = _z(tail)
     shrunk = (rate + z**2 / (2 * trials)) / (1 + z**2 / trials)
     reach = z * np.sqrt(rate * (1 - rate) / trials + z**2 / (4 * trials**2)) / (1 + z**2 / trials)
-    # At the ends the limit is the rate itself; rounding must not move it.
+    # At the ends the limit is the rate itself, and rounding must not move it.
     return (0.0 if rate == 0 else float(shrunk - reach)), (1.0 if rate == 1 else float(shrunk + reach))
 
 

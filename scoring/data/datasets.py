@@ -25,7 +25,7 @@ class DataSet:
     Attributes
     ----------
     data : ndarray of float64, shape [N, T, F]
-        Raw stays, front-padded with -1; feature 0 is time; NaN is missing.
+        Raw stays, front-padded with -1. Feature 0 is time and NaN is missing.
     padding_mask : ndarray of bool, shape [N, T, F]
         True where padded.
     feature_names : list of str, length F
@@ -59,7 +59,7 @@ def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
     max_seq_len : int
         T, the number of time points kept of each stay.
     debug_rows : int
-        Use only the first `debug_rows` rows; 0 uses all.
+        Use only the first `debug_rows` rows. 0 uses all.
 
     Raises
     ------

@@ -32,7 +32,7 @@ class ReportArrays:
     original_stay_padded, generated_stay_padded : [T] bool
         True where a row is padding.
     histograms : list of (feature index, [B + 1] bin edges, [B] original density, [B] generated density)
-        For every feature with observed values; in original units.
+        For every feature with observed values, in original units.
     labels : [n] bool
         True for members.
     scores : [n] float, optional
@@ -57,15 +57,15 @@ class ReportArrays:
 
 
 def distance_figures(arrays: ReportArrays) -> dict[str, Any] | None:
-    """What the distances to the generated data give away without any seeker; `distance` in report.json.
+    """Return what the distances to the generated data give away without any seeker: `distance` in report.json.
 
     Returns
     -------
     dict or None
-        `auroc` and `auroc_ci95` of telling members from non-members by nearness; `members`, `non_members`: how many
-        were measured; `members_unchanged`, `non_members_unchanged`: how many of them lie within 0.001 (a thousandth of
-        a feature's range, root mean square) of a generated stay; `leaks`: whether the interval leaves 0.5 out, or
-        members are there unchanged and no non-member is. None where there are no distances.
+        `auroc` and `auroc_ci95` say how well nearness tells members from non-members. `members` and `non_members` count
+        the stays that were measured. `members_unchanged` and `non_members_unchanged` count those that lie within 0.001
+        (a thousandth of a feature's range, root mean square) of a generated stay. `leaks` is true if the interval
+        leaves 0.5 out, or members are there unchanged and no non-member is. None if there are no distances.
     """
     members, non_members = finite_distances(arrays)
     if not len(members) or not len(non_members):

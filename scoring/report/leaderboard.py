@@ -57,7 +57,7 @@ def leaderboard(results: Results) -> dict[str, Any]:
 
 
 def write_leaderboard(results: Results, output: Path) -> dict[str, Any]:
-    """Write `leaderboard.csv`, `.json` and `.html` into `output`, each whole or not at all; returns the JSON."""
+    """Write `leaderboard.csv`, `.json` and `.html` into `output`, each whole or not at all, and return the JSON."""
     board = leaderboard(results)
     write_text(output / "leaderboard.json", json.dumps(board, indent=1, allow_nan=False) + "\n")
     table = io.StringIO()
@@ -83,7 +83,7 @@ def _entry(results: Results, entrant: Entrant, role: Role) -> dict[str, Any]:
     worst, chosen = None, None
     if found:
         scores = {opponent: float(right.mean()) for opponent, right in found.items()}
-        # The most found of a hider; of a seeker, the hider it found least of.
+        # A hider's worst match is the one in which most was found, a seeker's the one in which least was.
         chosen = (
             max(scores, key=lambda name: (scores[name], name))
             if role == "hider"

@@ -38,7 +38,7 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
     Raises
     ------
     OSError
-        Where the file cannot be written; an earlier report is then as it was.
+        If the file cannot be written. An earlier report is then as it was.
     """
     result = _presentable({"distance": distance_figures(arrays), **result})
     names = result["data"]["feature_names"]
@@ -149,7 +149,7 @@ def _stay_plot(names: Sequence[str], arrays: ReportArrays) -> Markup | None:
 
 
 def _since_first(time: FloatArray) -> FloatArray:
-    """Time since the earliest row; row numbers where no time is known."""
+    """Return the time since the earliest row, or row numbers if no time is known."""
     known = np.isfinite(time)
     return time - time[known].min() if known.any() else np.arange(len(time), dtype=np.float64)
 

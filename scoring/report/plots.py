@@ -104,7 +104,7 @@ def errors_plot(name: str, title: str, rows: Sequence[Mapping[str, Any]], metric
     name, title : str
         The figure's id and title.
     rows : sequence of dict
-        `name`, `original`, `generated`: finite; RMSEs above 0.
+        `name`, `original` and `generated`. All are finite, and RMSEs are above 0.
     metric : str
         "RMSE" (drawn on a log scale: the distance between the marks is the ratio) or "AUROC".
     limit : float, optional
@@ -163,7 +163,7 @@ def stay_plot(
     original_time, generated_time : [t1] and [t2] float
         Time since the stay's first row.
     original, generated : [t1, k] and [t2, k] float
-        Values in original units; NaN where missing.
+        Values in original units. NaN means missing.
     """
     panel, gap, top, bottom = 66, 26, 42, 44
     height = top + len(names) * (panel + gap) - gap + bottom
@@ -179,7 +179,7 @@ def stay_plot(
         ):
             seen = np.isfinite(time) & np.isfinite(values)
             order = np.argsort(time[seen], kind="stable")
-            size = 3.5 if seen.sum() <= 40 else 2.2  # px; a long series would be all marks
+            size = 3.5 if seen.sum() <= 40 else 2.2  # px: a long series would be all marks
             axes.plot(time[seen][order], values[seen][order], **line | {"markersize": size, "linewidth": 1.2})
         axes.text(
             0, 1.04, short(name, 2 * NAME_LENGTH), transform=axes.transAxes, va="bottom", color=INK, fontweight="bold"
@@ -302,7 +302,7 @@ def projections_plot(projections: Mapping[str, Projection]) -> Markup:
 
 @styled
 def marginal_plot(index: int, name: str, edges: FloatArray, original: FloatArray, generated: FloatArray) -> Markup:
-    """A feature's distribution in the original and the generated data; a small figure without a title.
+    """A feature's distribution in the original and the generated data, as a small figure without a title.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class Projection:
 def project(original: FloatArray, generated: FloatArray, seed: int) -> dict[str, Projection]:
     """Lay two sets of vectors out in a plane, by PCA and by t-SNE.
 
-    PCA's axes are those of the original; t-SNE (van der Maaten and Hinton, JMLR 2008) places both sets together.
+    PCA's axes are those of the original. t-SNE (van der Maaten and Hinton, JMLR 2008) places both sets together.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def project(original: FloatArray, generated: FloatArray, seed: int) -> dict[str,
     Returns
     -------
     dict of str to Projection
-        "PCA" and "t-SNE"; without the second where all vectors are alike or there are fewer than four.
+        "PCA" and "t-SNE". The second is left out if all vectors are alike or there are fewer than four.
     """
     from sklearn.manifold import TSNE
 
@@ -55,7 +55,7 @@ def project(original: FloatArray, generated: FloatArray, seed: int) -> dict[str,
 
 
 def feature_means(stays: FloatArray) -> FloatArray:
-    """Mean of each feature over the real time points of stays [n, T, F], padded with -1; 0 where there are none."""
+    """Mean of each feature over the real time points of stays [n, T, F], padded with -1. It is 0 if there are none."""
     real = (stays != PADDING_FILL).any(axis=2)
     sums = np.where(real[:, :, None], stays, 0).sum(axis=1)
     means: FloatArray = sums / np.maximum(real.sum(axis=1), 1)[:, None]

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-WIDTH = 340  # px: a phone's card; on a wider page figures grow by up to a fifth
+WIDTH = 340  # px: a phone's card. On a wider page figures grow by up to a fifth
 
 _CSS_OF_SENTINEL = {
     "#000001": "var(--ink)",
@@ -85,7 +85,7 @@ def new_figure(
 def as_svg(figure: Figure, name: str, title: str, description: str) -> Markup:
     """The figure as an inline SVG element whose ids are its own.
 
-    matplotlib escapes text; what is added here is escaped here.
+    matplotlib escapes text. What is added here is escaped here.
     """
     buffer = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -21,7 +21,7 @@ def verdict(result: Mapping[str, Any]) -> str:
     ----------
     result : dict
         The match as in report.json, with the `reidentification` of `statistics.reidentification` and, where it was
-        measured, the `distance` of `distance_figures`; `verdict` itself need not be there.
+        measured, the `distance` of `distance_figures`. `verdict` itself need not be there.
     """
     return "; ".join([labels_clause(result), *other_clauses(result)]) + "."
 

@@ -23,7 +23,7 @@ from scoring.submissions.submission import HOME, Submission, check_image, packag
 from utils.data_preprocess import reshape_longitudinal
 from utils.errors import UserError
 
-LEFT_OUT = {".csv", ".npz", ".zip", ".pyc", ".log"}  # data and outputs; trained weights travel as .npy, .h5, ...
+LEFT_OUT = {".csv", ".npz", ".zip", ".pyc", ".log"}  # data and outputs. Trained weights travel as .npy, .h5, ...
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the same content gives the same zip
 STAYS, FEATURES, TIME_POINTS, SEED = 24, 8, 24, 0
 SMOKE_LIMITS = Limits(seconds=1800)
@@ -37,7 +37,7 @@ def pack(player: Player, output: Path, image: str = DEFAULT_IMAGE) -> None:
     player : Player
         Its source is a `.py` file.
     output : Path
-        The zip; written whole or not at all, and only after `smoke_match` has played it.
+        The zip. It is written whole or not at all, and only after `smoke_match` has played it.
     image : str
         What `Dockerimage` says.
 
@@ -70,7 +70,7 @@ def smoke_match(packed: Path, role: Role) -> float:
     Returns
     -------
     float
-        The re-identification score; on so few stays it says that both sides ran, not how good they are.
+        The re-identification score. On so few stays it says that both sides ran, not how good they are.
 
     Raises
     ------

@@ -190,7 +190,7 @@ def _play_sandboxed(player: Player, input_dict: dict[str, Any]) -> tuple[Any, di
         submission = take_in(player.source, Path(folder) / "submission", player.role)
         outcome = sandbox.run(submission.folder, player.role, arrays, input_dict["seed"], parameters=player.setting)
     if outcome.status != "ok":
-        # Whoever runs main.py owns the data; the traceback is shown to them whole, under --debug.
+        # Whoever runs main.py owns the data, so --debug shows them the whole traceback.
         error = RuntimeError(f"{outcome.submitter_log}\n{outcome.stderr}".strip())
         raise UserError(f"{player.role} '{player.name}' {outcome.reason}; --debug shows more") from error
     outputs = outcome.outputs
