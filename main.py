@@ -16,7 +16,7 @@ from scoring import cli
 HOME = Path(__file__).resolve().parent
 
 
-def _features(text: str) -> tuple[str, ...]:
+def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="INT",
         help="number of features tested",
     )
-    add("--features", type=_features, metavar="I,J,...", help="test these features, by number (0: time) or name")
+    add("--features", type=_names, metavar="I,J,...", help="test these features, by number (0: time) or name")
     add(
         "-s",
         "--seed",
@@ -76,7 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--skip_osa", action="store_true", help="skip the one-step-ahead check")
     add("--eval_verbose", action="store_true", help="print how each predictor's training went")
     add("--hider", metavar="WHO", help="a name (addnoise), a .py file, a folder or a submission zip")
-    add("--seeker", metavar="WHO", help="likewise (knn, ...)")
+    add("--seeker", metavar="WHO", help="likewise (knn, ...); all plays every seeker here and leads with the worst")
+    add("--without", type=_names, default=(), metavar="NAME,...", help="seekers that --seeker all leaves out")
     add("--hider_parameters", metavar="K=V,...",
         help="parameters for the hider, or a named setting where it has one (published)")  # fmt: skip
     add("--seeker_parameters", metavar="K=V,...", help="parameters for the seeker")

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from scoring.contract import check_generated, check_labels
+from scoring.attacks import ALL, find_every_seeker, find_worst, seek, seek_with_all
+from scoring.contract import check_generated
 from scoring.data import datasets as data_sets
 from scoring.files import staged_folder
 from scoring.report.comparison import compare
@@ -54,6 +55,7 @@ class MatchSettings:
     hider_parameters: str | None = None
     seeker_parameters: str | None = None
     generated: Path | None = None
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.train_frac < 1:
@@ -67,6 +69,10 @@ class MatchSettings:
             raise UserError(f"--hider_eval_threshold must be at least 0, not {self.hider_eval_threshold:g}")
         if self.generated and (self.hider or self.hider_parameters):
             raise UserError("--generated takes the place of a hider: leave out --hider and --hider_parameters")
+        if self.seeker == ALL and self.seeker_parameters:
+            raise UserError("--seeker_parameters goes with one seeker, not with --seeker all")
+        if self.without and self.seeker != ALL:
+            raise UserError("--without goes with --seeker all")
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,9 @@ class Release:
 
 
 def play_match(settings: MatchSettings) -> dict[str, Any]:
-    """Play one hider against one seeker and write the outputs. Earlier outputs stay until all new ones are there.
+    """Play one hider against one seeker or all of them, and write the outputs.
+
+    Earlier outputs stay until all new ones are there.
 
     Parameters
     ----------
@@ -107,7 +115,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
         If the settings or the data are bad, or a hider or seeker fails or returns what it must not.
     """
     clock = _Clock()
-    hider, seeker = _find_players(settings)
+    hider, seekers, left_out = _find_players(settings)
     with clock.stage("load"):
         round_ = _load_round(settings)
         features = _tested_features(settings, round_.feature_names)
@@ -126,36 +134,52 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     with staged_folder(settings.output_dir, ".match-") as folder:
         _write_release(folder / "hider", release, made_from, utility)
         with clock.stage("seeker"):
-            labels, scores, seeker_facts = _seek(seeker, round_, release)
-        _write_labels(folder / "seeker", round_.in_file_order(labels))
+            release_arrays = (release.generated, release.padding_mask)
+            if settings.seeker == ALL:
+                attacks, failures = seek_with_all(seekers, round_, *release_arrays)
+            else:
+                attacks, failures = [seek(seekers[0], round_, *release_arrays)], []
+        worst = find_worst(arrays.labels, attacks) if settings.seeker == ALL else None
+        strongest = worst.attack if worst else attacks[0]
+        _write_labels(folder / "seeker", round_.in_file_order(strongest.labels))
         result = match_result(
             hider=release.facts,
-            seeker=seeker_facts,
+            seeker=strongest.facts,
             data=facts,
             arrays=arrays,
-            labels=labels,
-            scores=scores,
+            labels=strongest.labels,
+            scores=strongest.scores,
             settings=_settings_facts(settings, features),
             utility=utility,
             utility_skipped=utility_skipped,
-            warnings=round_.warnings + release.warnings,
+            warnings=round_.warnings + release.warnings + left_out + failures,
             seconds=clock.seconds(),
+            worst=worst,
         )
         write_result(result, folder / "report.json")
-        write_report(result, replace(arrays, scores=scores), folder / "report.html")
+        write_report(result, replace(arrays, scores=strongest.scores), folder / "report.html")
     return result
 
 
-def _find_players(settings: MatchSettings) -> tuple[Player | None, Player]:
-    """Find and import both players, so that a bad one is refused before anything long is run."""
+def _find_players(settings: MatchSettings) -> tuple[Player | None, list[Player], list[str]]:
+    """Find and import all players, so that a bad one is refused before anything long is run; say who is left out."""
     hider = None
     if settings.generated is None:
-        hider = find_player("hider", settings.hider, settings.home, settings.hider_parameters)
+        hider = check_player(find_player("hider", settings.hider, settings.home, settings.hider_parameters))
+        _say_who_plays(hider, settings.hider)
+    if settings.seeker == ALL:
+        seekers, left_out = find_every_seeker(settings.home, hider, settings.without)
+        for reason in left_out:
+            print(f"warning: {reason}")
+        return hider, seekers, left_out
     seeker = find_player("seeker", settings.seeker, settings.home, settings.seeker_parameters)
-    for player, wanted in ((hider, settings.hider), (seeker, settings.seeker)):
-        if player and wanted is None and player.source.name != f"{player.role}.py":
-            print(f"no {player.role}.py here: playing {player.name}")
-    return hider and check_player(hider), check_player(seeker)
+    _say_who_plays(seeker, settings.seeker)
+    return hider, [check_player(seeker)], []
+
+
+def _say_who_plays(player: Player, wanted: str | None) -> None:
+    if wanted is None and player.source.name != f"{player.role}.py":
+        print(f"no {player.role}.py here: playing {player.name}")
 
 
 def _load_round(settings: MatchSettings) -> Round:
@@ -269,13 +293,6 @@ def _check_utility(settings: MatchSettings, round_: Round, release: Release, fea
     )
 
 
-def _seek(seeker: Player, round_: Round, release: Release) -> tuple[np.ndarray, np.ndarray | None, dict[str, Any]]:
-    """Run the seeker. Returns labels, scores and the `seeker` part of report.json."""
-    output, parameters = play(seeker, round_.seeker_input(release.generated, release.padding_mask))
-    labels, scores = check_labels(f"seeker '{seeker.name}'", output, len(round_.data))
-    return labels, scores, {"name": seeker.name, "source": seeker.source.name, "parameters": parameters}
-
-
 def _write_release(folder: Path, release: Release, made_from: str, utility: dict[str, Any]) -> None:
     """Write the hider's outputs under their names of 2020."""
     folder.mkdir()
@@ -327,6 +344,7 @@ def _settings_facts(settings: MatchSettings, features: list[int]) -> dict[str, A
         "seeker",
         "hider_parameters",
         "seeker_parameters",
+        "without",
     )
     facts = {name: value for name, value in asdict(settings).items() if name not in private}
     return {**facts, "features": features}

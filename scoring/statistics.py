@@ -4,7 +4,7 @@ The trials are stays: the intervals answer "how far could this figure move with 
 hospital", not "how far with another attack".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,9 +17,8 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _TAIL = 0.025
-_FPR = 0.01  # false alarms at which the members found are reported
-_BLOCK = 100  # permutations of the labels looked at at once
-_MEMBER_THRESHOLD = 0.5  # the challenge's contract: a label above 0.5 means "was used by the hider"
+FPR = 0.01  # false alarms at which the members found are reported
+MEMBER_THRESHOLD = 0.5  # the challenge's contract: a label above 0.5 means "was used by the hider"
 
 
 def wilson_interval(successes: int, trials: int, comparisons: int = 1) -> Interval:
@@ -47,20 +46,23 @@ def wilson_interval(successes: int, trials: int, comparisons: int = 1) -> Interv
     return _wilson(successes / trials, trials, corrected_tail(comparisons))
 
 
-def difference_interval(successes: Sequence[int], trials: Sequence[int]) -> Interval:
+def difference_interval(successes: Sequence[int], trials: Sequence[int], comparisons: int = 1) -> Interval:
     """95 % interval of a first minus a second, independent proportion (Newcombe, Stat. Med. 1998, method 10).
 
     Parameters
     ----------
     successes, trials : two int each
         The two counts.
+    comparisons : int
+        As in `wilson_interval`.
 
     Raises
     ------
     ValueError
         Where the counts are impossible.
     """
-    (low_1, high_1), (low_2, high_2) = (wilson_interval(*pair) for pair in zip(successes, trials, strict=True))
+    pairs = zip(successes, trials, strict=True)
+    (low_1, high_1), (low_2, high_2) = (wilson_interval(*pair, comparisons) for pair in pairs)
     rate_1, rate_2 = (s / n for s, n in zip(successes, trials, strict=True))
     return _combine(rate_1 - rate_2, (low_1 - rate_1, high_1 - rate_1), (rate_2 - high_2, rate_2 - low_2))
 
@@ -101,7 +103,7 @@ def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike, comparisons: int = 1) ->
     ValueError
         Where shapes differ, a score is NaN, or there are no members or no non-members.
     """
-    members, non_members = _groups(labels, scores)
+    members, non_members = checked_groups(labels, scores)
     n_members, n_non_members = len(members), len(non_members)
     ranks = rankdata(np.concatenate([members, non_members]))
     # The share of the other group that each stay is ranked above.
@@ -119,7 +121,7 @@ def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike, comparisons: int = 1) ->
 
 
 def tpr_at_fpr(
-    labels: npt.ArrayLike, scores: npt.ArrayLike, fpr: float = _FPR, comparisons: int = 1
+    labels: npt.ArrayLike, scores: npt.ArrayLike, fpr: float = FPR, comparisons: int = 1
 ) -> tuple[float, Interval]:
     """Share of members found while at most a share `fpr` of non-members is named wrongly, with its 95 % interval.
 
@@ -150,7 +152,7 @@ def tpr_at_fpr(
     """
     if not 0 < fpr < 1:
         raise ValueError(f"fpr must lie between 0 and 1, got {fpr}")
-    members, non_members = _groups(labels, scores)
+    members, non_members = checked_groups(labels, scores)
     n_members, n_non_members = len(members), len(non_members)
     highest_first = -np.sort(-non_members)
 
@@ -187,102 +189,6 @@ def corrected_tail(comparisons: int) -> float:
     return _TAIL / comparisons
 
 
-def worst_of(
-    labels: npt.ArrayLike,
-    scores: Mapping[str, npt.ArrayLike],
-    predicted: Mapping[str, npt.ArrayLike] | None = None,
-    permutations: int = 1999,
-    rng: np.random.Generator | None = None,
-) -> dict[str, Any]:
-    """Pick the strongest of many attacks on one release, and say whether chance explains it.
-
-    If a release tells nothing about membership, every assignment of labels to stays is as likely as the true one. So
-    all figures of all attacks are taken again with labels drawn at random. Each figure is judged by its rank among its
-    own draws, and the best of them by its rank among the best of each draw (min-P; Westfall & Young, 1993). As all
-    attacks see the same draw, agreement between attacks costs nothing. Whatever the attacks, a release without leak has
-    a p-value of at most 0.05 in at most 5 of 100 cases.
-
-    Parameters
-    ----------
-    labels : [n] bool
-        True for members.
-    scores : mapping of attack to [n] float
-        Higher means more likely a member.
-    predicted : mapping of attack to [n] bool or float, optional
-        The attacks' labels; above 0.5 means member.
-    permutations : int
-        How many random assignments. The smallest p-value is about the number of figures / (permutations + 1).
-    rng : numpy.random.Generator, optional
-        Draws them; by default the same ones each time.
-
-    Returns
-    -------
-    dict
-        `attack` and `figure` (auroc, tpr_at_1_percent_fpr or score) that are hardest to explain by chance, its `value`
-        and `interval` (95 %, corrected for the number of attacks), `p_value` (corrected for all attacks and figures),
-        `leak` (p_value at most 0.05), and `attacks`, their number.
-
-    Raises
-    ------
-    ValueError
-        As `auroc`, and without an attack.
-    """
-    if not scores:
-        raise ValueError("expected the scores of at least one attack")
-    for name, values in scores.items():
-        _groups(labels, values, name=f"scores of {name}")
-    rng = rng or np.random.default_rng(0)
-    member = np.asarray(labels).astype(bool)
-    guesses = {name: np.asarray(values) > _MEMBER_THRESHOLD for name, values in (predicted or {}).items()}
-    judged = [(name, figure) for name in scores for figure in ("auroc", "tpr_at_1_percent_fpr")]
-    judged += [(name, "score") for name in guesses]
-    figures = np.empty((permutations + 1, len(judged)))
-    figures[0] = _figures(member[None], scores, guesses)[0]
-    for start in range(1, permutations + 1, _BLOCK):
-        rows = figures[start : start + _BLOCK]
-        rows[:] = _figures(rng.permuted(np.tile(member, (len(rows), 1)), axis=1), scores, guesses)
-    ranks = rankdata(-figures.round(12), method="max", axis=0) / (permutations + 1)
-    best = int(ranks[0].argmin())
-    p_value = float(np.mean(ranks.min(axis=1) <= ranks[0].min()))
-    name, figure = judged[best]
-    count = len(set(scores) | set(guesses))
-    if figure == "score":
-        interval = wilson_interval(int((guesses[name] == member).sum()), member.size, count)
-    elif figure == "auroc":
-        interval = auroc(member, scores[name], count)[1]
-    else:
-        interval = tpr_at_fpr(member, scores[name], comparisons=count)[1]
-    return {
-        "attack": name,
-        "figure": figure,
-        "value": float(figures[0, best]),
-        "interval": list(interval),
-        "p_value": p_value,
-        "leak": p_value <= 2 * _TAIL,
-        "attacks": count,
-    }
-
-
-def _figures(members: BoolArray, scores: Mapping[str, npt.ArrayLike], guesses: Mapping[str, BoolArray]) -> FloatArray:
-    """AUROC and members found at 1 % false alarms of each attack, then accuracies, for each row of labels [B, n]."""
-    count = int(members[0].sum())
-    others = members.shape[1] - count
-    allowed = int(np.floor(_FPR * others + 1e-9))
-    columns = []
-    for values in scores.values():
-        negative = -np.asarray(values, dtype=np.float64)
-        ranks = rankdata(-negative)
-        columns.append((members @ ranks - count * (count + 1) / 2) / (count * others))
-        order = np.argsort(negative, kind="stable")
-        # Stays above the score of the (allowed + 1)-th highest non-member are named.
-        last = (np.cumsum(~members[:, order], axis=1) <= allowed).sum(axis=1)
-        named = np.searchsorted(negative[order], negative[order][np.minimum(last, members.shape[1] - 1)])
-        found = np.cumsum(members[:, order], axis=1)
-        columns.append(np.where(named > 0, np.take_along_axis(found, named[:, None] - 1, axis=1)[:, 0], 0) / count)
-    columns += [(members == guess).mean(axis=1) for guess in guesses.values()]
-    return np.stack(columns, axis=1)
-
-
 def roc_curve(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """All points of the ROC curve, from (0, 0) to (1, 1).
 
@@ -303,14 +209,17 @@ def roc_curve(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[FloatArray,
     ValueError
         As `auroc`.
     """
-    members, non_members = (np.sort(group) for group in _groups(labels, scores))
+    members, non_members = (np.sort(group) for group in checked_groups(labels, scores))
     thresholds = np.unique(np.concatenate([members, non_members]))[::-1]
     fpr, tpr = (1 - np.searchsorted(group, thresholds, side="left") / len(group) for group in (non_members, members))
     return np.concatenate([[0.0], fpr]), np.concatenate([[0.0], tpr])
 
 
 def reidentification(
-    labels: npt.ArrayLike, predicted: npt.ArrayLike, scores: npt.ArrayLike | None = None
+    labels: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    scores: npt.ArrayLike | None = None,
+    comparisons: int = 1,
 ) -> dict[str, Any]:
     """Every figure of a seeker's success, with its 95 % interval, as report.json holds them.
 
@@ -322,6 +231,8 @@ def reidentification(
         The seeker's labels. Above 0.5 means member.
     scores : [n] float, optional
         The seeker's scores, higher meaning more likely a member.
+    comparisons : int
+        How many seekers this one was picked from; intervals are corrected for that (`corrected_tail`).
 
     Returns
     -------
@@ -335,7 +246,7 @@ def reidentification(
     ValueError
         Where shapes differ, a value is NaN, or there are no members or no non-members.
     """
-    members, non_members = (group > _MEMBER_THRESHOLD for group in _groups(labels, predicted, name="predicted"))
+    members, non_members = (group > MEMBER_THRESHOLD for group in checked_groups(labels, predicted, name="predicted"))
     n_members, n_non_members = len(members), len(non_members)
     found, false_alarms = int(members.sum()), int(non_members.sum())
     correct, stays = found + n_non_members - false_alarms, n_members + n_non_members
@@ -343,16 +254,16 @@ def reidentification(
         "members": n_members,
         "non_members": n_non_members,
         "score": correct / stays,
-        "score_ci95": list(wilson_interval(correct, stays)),
+        "score_ci95": list(wilson_interval(correct, stays, comparisons)),
         "chance": max(n_members, n_non_members) / stays,
         "members_found": found,
         "members_found_rate": found / n_members,
-        "members_found_rate_ci95": list(wilson_interval(found, n_members)),
+        "members_found_rate_ci95": list(wilson_interval(found, n_members, comparisons)),
         "false_alarms": false_alarms,
         "false_alarm_rate": false_alarms / n_non_members,
-        "false_alarm_rate_ci95": list(wilson_interval(false_alarms, n_non_members)),
+        "false_alarm_rate_ci95": list(wilson_interval(false_alarms, n_non_members, comparisons)),
         "advantage": found / n_members - false_alarms / n_non_members,
-        "advantage_ci95": list(difference_interval((found, false_alarms), (n_members, n_non_members))),
+        "advantage_ci95": list(difference_interval((found, false_alarms), (n_members, n_non_members), comparisons)),
         "auroc": None,
         "auroc_ci95": None,
         "tpr_at_1_percent_fpr": None,
@@ -360,8 +271,8 @@ def reidentification(
     }
     if scores is not None:
         for name, (value, interval) in {
-            "auroc": auroc(labels, scores),
-            "tpr_at_1_percent_fpr": tpr_at_fpr(labels, scores, 0.01),
+            "auroc": auroc(labels, scores, comparisons),
+            "tpr_at_1_percent_fpr": tpr_at_fpr(labels, scores, 0.01, comparisons),
         }.items():
             figures |= {name: value, f"{name}_ci95": list(interval)}
     return figures
@@ -387,8 +298,14 @@ def _combine(estimate: float, *errors: Interval) -> Interval:
     return float(estimate - below), float(estimate + above)
 
 
-def _groups(labels: npt.ArrayLike, values: npt.ArrayLike, name: str = "scores") -> tuple[FloatArray, FloatArray]:
-    """The values of the members and of the non-members, checked."""
+def checked_groups(labels: npt.ArrayLike, values: npt.ArrayLike, name: str = "scores") -> tuple[FloatArray, FloatArray]:
+    """Return the values of the members and of the non-members, checked.
+
+    Raises
+    ------
+    ValueError
+        Where shapes differ, a value is NaN, or there are no members or no non-members.
+    """
     is_member, checked = np.asarray(labels), np.asarray(values, dtype=np.float64)
     if is_member.ndim != 1 or checked.shape != is_member.shape:
         raise ValueError(f"labels and {name} must both be of shape (n,), got {is_member.shape} and {checked.shape}")

@@ -34,7 +34,7 @@ def find_method(role: Role, wanted: str, home: Path) -> tuple[Path, str]:
     role : "hider" or "seeker"
     wanted : str
         A name (`addnoise` is `hider_addnoise.py` in `home`) or the path of a `.py` file. A setting may follow after a
-        colon: `addnoise:noise_size=0.2`.
+        colon: `addnoise:noise_size=0.2`. Several parameters are joined by `;`, as this is itself one parameter.
     home : Path
         The folder in which named methods are.
 
@@ -52,7 +52,7 @@ def find_method(role: Role, wanted: str, home: Path) -> tuple[Path, str]:
     name, _, setting = (wanted, "", "") if Path(wanted).is_file() else wanted.partition(":")
     for file in (home / f"{role}_{name}.py", Path(name)):
         if file.is_file() and file.suffix == ".py":
-            return file.resolve(), setting
+            return file.resolve(), setting.replace(";", ",")
     known = ", ".join(known_methods(role, home)) or "none"
     raise UserError(f"no {role} '{name}' beside this method ({home}); there are: {known}; or name a .py file")
 

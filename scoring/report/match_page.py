@@ -57,6 +57,7 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         evidence=evidence(result),
         rates=_rate_rows(result),
         rates_plot=_rates_plot(result),
+        seekers=_seeker_rows(result),
         **utility_context(result, names, arrays.beside),
         distance=result["distance"],
         unchanged=unchanged(result["distance"]) if result["distance"] else "",
@@ -101,6 +102,20 @@ def _rate_rows(result: Mapping[str, Any]) -> list[dict[str, str]]:
         row("tpr_at_1_percent_fpr", "Members found at 1 % false positives", 0.01,
             "The members that can be named with few errors." + no_scores, percent),
     ]  # fmt: skip
+
+
+def _seeker_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the table of all seekers, strongest first: name, duration, and each figure with its interval, as text."""
+    shown = (("score", _three), ("auroc", _three), ("tpr_at_1_percent_fpr", percent))
+    rows = []
+    for seeker in result.get("seekers", ()):
+        cells = []
+        for key, show in shown:
+            value, interval = (seeker["reidentification"][f"{key}{end}"] for end in ("", "_ci95"))
+            told = ("-", "") if value is None else (show(value), f"{show(interval[0])} to {show(interval[1])}")
+            cells.append(told)
+        rows.append({"name": seeker["name"], "cells": cells, "seconds": f"{seeker['seconds']:,.0f} s"})
+    return rows
 
 
 # --- plots ---

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scoring import __version__
+from scoring.attacks import WorstAttack
 from scoring.files import write_text
 from scoring.report.arrays import ReportArrays, distance_figures
 from scoring.report.verdict import verdict
@@ -34,6 +35,7 @@ def match_result(
     utility_skipped: str | None,
     warnings: list[str],
     seconds: Mapping[str, float],
+    worst: WorstAttack | None = None,
 ) -> dict[str, Any]:
     """Return what report.json holds.
 
@@ -58,7 +60,11 @@ def match_result(
         What a reader should know about the data and the players.
     seconds : dict
         Duration of each stage.
+    worst : WorstAttack, optional
+        If many seekers were played: all of them, with the strongest as `seeker`, `labels` and `scores`.
     """
+    many = {"seekers": worst.seekers, "worst_of": worst.summary} if worst else {}
+    comparisons = len(worst.seekers) if worst else 1
     result = {
         "format": FORMAT,
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -67,7 +73,8 @@ def match_result(
         "data": data,
         "settings": settings,
         "versions": versions(),
-        "reidentification": reidentification(arrays.labels, labels, scores),
+        "reidentification": reidentification(arrays.labels, labels, scores, comparisons),
+        **many,
         "utility": utility,
         "utility_skipped": utility_skipped,
         "warnings": warnings,

@@ -8,7 +8,7 @@ from scoring.report.utility_clauses import utility_clauses
 
 _ONE_IN_A_THOUSAND = 3.29 / 1.96  # of a normal figure's 95 % half intervals
 _FEWEST_FOR_TPR = 500  # non-members, below which 1 % of them is a handful
-_CAVEAT = "this is one attack on one data set, not proof of safety: another attack may find more"
+_SCARCE = 0.05  # a p-value up to this shows a leak
 
 
 def verdict(result: Mapping[str, Any]) -> str:
@@ -30,8 +30,10 @@ def evidence(result: Mapping[str, Any]) -> Literal["none", "signs", "leak"]:
     """How surely anything tells members from non-members.
 
     "signs" where a 95 % interval leaves chance out: of several figures looked at, one in eight data sets shows as much
-    by luck. "leak" where one lies as far from chance as luck puts one figure in a thousand, or where members, and no
-    others, were generated unchanged. An advantage or AUROC below chance counts too: turned around, it is above.
+    by luck. If many seekers were played, "signs" is said where chance alone gives an attack as strong as the strongest
+    in at most 5 of 100 cases. "leak" where one lies as far from chance as luck puts one figure in a thousand, or where
+    members, and no others, were generated unchanged. An advantage or AUROC below chance counts too: turned around, it
+    is above.
     """
     figures, distance = result["reidentification"], result.get("distance") or {}
     found = []  # (figure, its interval, chance, whether below chance counts)
@@ -48,6 +50,8 @@ def evidence(result: Mapping[str, Any]) -> Literal["none", "signs", "leak"]:
     copies = bool(distance) and distance["members_unchanged"] > 0 and distance["non_members_unchanged"] == 0
     if copies or any(_beyond(*figure, widths=_ONE_IN_A_THOUSAND) for figure in found):
         return "leak"
+    if "worst_of" in result:
+        return "signs" if result["worst_of"]["p_value"] <= _SCARCE else "none"
     return "signs" if any(_beyond(*figure, widths=1.0) for figure in found) else "none"
 
 
@@ -69,10 +73,17 @@ def labels_clause(result: Mapping[str, Any]) -> str:
     """Say whom the seeker found, and whether that differs from chance."""
     figures = result["reidentification"]
     score, chance, (low, high) = figures["score"], figures["chance"], figures["score_ci95"]
+    seekers = len(result.get("seekers", ()))
+    who = (
+        f"the strongest of {seekers} seekers, {result['seeker']['name']},"
+        if seekers > 1
+        else (f"the seeker {result['seeker']['name']}")
+    )
     clause = (
-        f"the seeker {result['seeker']['name']} found {figures['members_found']:,} of {figures['members']:,} members "
+        f"{who} found {figures['members_found']:,} of {figures['members']:,} members "
         f"and wrongly named {figures['false_alarms']:,} of {figures['non_members']:,} non-members, and its "
-        f"re-identification score of {score:.3f} (95 % interval {low:.3f} to {high:.3f}) is "
+        f"re-identification score of {score:.3f} (95 % interval {low:.3f} to {high:.3f}"
+        f"{', corrected for the number of seekers' if seekers > 1 else ''}) is "
     )
     if low > chance:
         return clause + f"{score - chance:.3f} above chance ({chance:.3f}): the generated data gives members away"
@@ -92,7 +103,8 @@ def labels_clause(result: Mapping[str, Any]) -> str:
 
 def other_clauses(result: Mapping[str, Any]) -> list[str]:
     """Say what the scores, the distances and the utility checks add, and what one attack does not prove."""
-    clauses = [_scores_clause(result), _distance_clause(result), *utility_clauses(result), _CAVEAT]
+    clauses = [_scores_clause(result), _many_clause(result), _distance_clause(result)]
+    clauses += [*utility_clauses(result), _caveat(result)]
     return [clause for clause in clauses if clause]
 
 
@@ -120,11 +132,27 @@ def _scores_clause(result: Mapping[str, Any]) -> str:
     return clause
 
 
+def _many_clause(result: Mapping[str, Any]) -> str:
+    """Say whether chance explains the strongest of many attacks."""
+    worst = result.get("worst_of")
+    if worst is None:
+        return ""
+    p_value = f"{100 * worst['p_value']:.1f} %"
+    clause = f"if the generated data told nothing, an attack as strong as this one would be among {worst['attacks']} "
+    return clause + f"in {p_value} of cases" + (", so this is a leak" if worst["p_value"] <= _SCARCE else "")
+
+
+def _caveat(result: Mapping[str, Any]) -> str:
+    seekers = len(result.get("seekers", ()))
+    attacks = f"these are {seekers} attacks" if seekers > 1 else "this is one attack"
+    return f"{attacks} on one data set, not proof of safety: another attack may find more"
+
+
 def _distance_clause(result: Mapping[str, Any]) -> str:
     """Only where there is a leak: distances at chance are no comfort."""
     distance = result.get("distance")
-    if distance is None or not distance["leaks"]:
-        return ""
+    if distance is None or not distance["leaks"] or ("worst_of" in result and evidence(result) == "none"):
+        return ""  # beside many attacks, one figure more that leaves chance out by a little says nothing
     low, high = distance["auroc_ci95"]
     clause = (
         "mere nearness to the generated data tells members from non-members, which is a leak: "
