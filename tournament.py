@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         type=cli.whole(0, 2**32 - 1),
         default=12345,
         metavar="INT",
-        help="seed of the split and of the players",
+        help="seed of which features are tested; the splits come from --key",
     )
     add(
         "--utility_seeds",
@@ -73,6 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--play_all", action="store_true", help="let hiders that fail the utility check play too")
     add("--sandbox", choices=("docker", "process"), default=argparse.SUPPRESS,
         help="where strangers' code runs (default: docker where an engine answers, else process)")  # fmt: skip
+    add("--images", type=cli.names, default=argparse.SUPPRESS, metavar="A,B,...",
+        help="Docker images that submissions may ask for, beside the default one; none is ever pulled")  # fmt: skip
+    add("--key", type=Path, default=argparse.SUPPRESS, metavar="PATH",
+        help="the organiser's key, of which each hider's split is drawn (default: the file key in -o)")  # fmt: skip
     add("--python", default=argparse.SUPPRESS, metavar="PATH", help="interpreter of the process sandbox")
     add("--seconds", type=cli.number(0.001, 3e8), default=86400, metavar="FLOAT", help="time limit of one run")
     add("--memory", type=cli.number(2**-6, 2**20), default=16, metavar="GIB", help="memory limit of one run")
@@ -95,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--scheduler", default=argparse.SUPPRESS, metavar="tcp://...", help="work on a Dask cluster instead")
     add("--codabench", type=Path, default=argparse.SUPPRESS, metavar="OUT",
         help="instead of playing, write a Codabench competition; WHO are its reference hiders and seekers")  # fmt: skip
+    add("--queue", default=argparse.SUPPRESS, metavar="VHOST",
+        help="your own queue at Codabench, whose workers have no network; --codabench needs it")  # fmt: skip
     add("--image", default=argparse.SUPPRESS, help="the Docker image Codabench is to use")
     add("--debug", action="store_true", help="show the traceback of an error")
     return parser

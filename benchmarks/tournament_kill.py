@@ -60,7 +60,7 @@ def main() -> int:
     first_stays(options.data, options.stays, options.output / "stays.csv")
     command = [sys.executable, str(ROOT / "tournament.py"), *methods()]
     command += ["-d", str(options.output / "stays.csv"), "--sandbox", options.sandbox, "--skip_osa", "-f", "1"]
-    command += ["--utility_seeds", "1", "--play_all", "--workers", "2"]
+    command += ["--utility_seeds", "1", "--play_all", "--workers", "2", "--key", str(options.output / "key")]
 
     began = time.perf_counter()
     subprocess.run([*command, "-o", str(options.output / "calm")], check=True)

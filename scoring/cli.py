@@ -34,6 +34,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_USER_ERROR, f"error: {printable(message, 500)}; {self.prog} --help lists the options\n")
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Argument type: names with commas between them."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def whole(low: int, high: int) -> Callable[[str], int]:
     """Return an argument type: a whole number from `low` to `high`."""
 

@@ -45,6 +45,7 @@ class Reason:
     EVAL_SEEDS = "returned eval_seeds outside 0 to 5"
     TEXT = "returned a text other than 'rescore'"
     NO_EARLIER = "asks for earlier data to be rescored, and there is none of that name here"
+    HOST = "could not be played, for no fault of its own; the next start tries again"
     LOST_WORKER = "its worker died again and again"
     SCORING = "returned what cannot be scored"
     SLOW = "took too long to read or to score"

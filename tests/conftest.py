@@ -61,6 +61,26 @@ def csv(tmp_path: Path, rng: np.random.Generator) -> Path:
 
 
 @pytest.fixture
+def run_tournament(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Run tournament.py's command line in this process; returns (exit code, stdout, stderr)."""
+    import tournament
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tournament.py", *map(str, arguments)])
+        monkeypatch.chdir(tmp_path)
+        try:
+            code = tournament.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
 def run_main(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Callable[..., tuple[int, str, str]]:

@@ -168,7 +168,9 @@ def test_generated_data_that_cannot_be_read_are_refused(refused, csv, tmp_path, 
     refused(main, "-d", csv, "-o", "out", "--generated", path, "--skip_fp", "--skip_osa")
 
 
-@pytest.mark.parametrize("who", ["", " ", "nobody", "/dev/null", "folder", "bad.zip", "bad.py", "/", "\x1b[2Jred", "a\nb"])
+@pytest.mark.parametrize(
+    "who", ["", " ", "nobody", "/dev/null", "folder", "bad.zip", "bad.py", "/", "\x1b[2Jred", "a\nb"]
+)
 @pytest.mark.parametrize("program", [main, tournament])
 def test_a_player_that_is_none_is_refused(refused, csv, tmp_path, program, who):
     (tmp_path / "folder").mkdir()

@@ -22,7 +22,7 @@ def results(rates, failed=()):
     truth = np.arange(STAYS) < STAYS // 2
     hiders = [Entrant(name, "hider", name) for name in rates]
     seekers = [Entrant(name, "seeker", name) for name in next(iter(rates.values()))]
-    found = Results(hiders, seekers, [], truth, SETTINGS)
+    found = Results(hiders, seekers, [], dict.fromkeys(rates, truth), SETTINGS)
     for hider in rates:
         found.hider_runs[hider] = FinishedRun("k", "ok", "", "g")
         for seeker, rate in rates[hider].items():
@@ -92,7 +92,7 @@ def test_the_files_agree_and_the_page_shows_every_cell(tmp_path):
     page = (tmp_path / "leaderboard.html").read_text()
     assert "default-src 'none'" in page
     links = set(re.findall(r'href="([^"]+)"', page))
-    assert links == {f"matches/{cell}/report.html" for cell in ("safe-good", "leaky-good", "leaky-bad")}
+    assert links == {f"matches/{cell}/report.html" for cell in ("safe/good", "leaky/good", "leaky/bad")}
     assert "raised an exception" in page
 
 

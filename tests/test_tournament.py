@@ -76,7 +76,7 @@ def test_a_tournament_ranks_hiders_and_seekers_and_links_every_match(play, csv, 
     for line in board(out)["matrix"]:
         for entry in line["cells"]:
             assert (out / entry["report"]).is_file()
-    report = json.loads((out / "matches/copy-equal/report.json").read_text())
+    report = json.loads((out / "matches/copy/equal/report.json").read_text())
     assert report["reidentification"]["auroc"] == 1.0
     assert "leaderboard.html" in printed
     assert "copy" in (out / "leaderboard.csv").read_text()
@@ -105,11 +105,11 @@ def test_started_again_it_does_nothing_twice(play, no_runs, csv, tmp_path):
     assert play(*arguments)[0] == 0
     files = [tmp_path / "out" / name for name in ("leaderboard.json", "leaderboard.csv", "leaderboard.html")]
     before = [path.read_bytes() for path in files]
-    written = (tmp_path / "out/matches/copy-equal/report.html").stat().st_mtime_ns
+    written = (tmp_path / "out/matches/copy/equal/report.html").stat().st_mtime_ns
     no_runs()
     assert play(*arguments)[0] == 0
     assert [path.read_bytes() for path in files] == before
-    assert (tmp_path / "out/matches/copy-equal/report.html").stat().st_mtime_ns == written
+    assert (tmp_path / "out/matches/copy/equal/report.html").stat().st_mtime_ns == written
 
 
 def test_a_changed_submission_is_played_anew_and_the_others_are_not(play, csv, tmp_path, monkeypatch):
@@ -123,7 +123,7 @@ def test_a_changed_submission_is_played_anew_and_the_others_are_not(play, csv, t
     class Counting:
         def run(self, folder, role, *rest, **more):
             runs.append(role)
-            return real("process", None).run(folder, role, *rest, **more)
+            return real("process", None, ()).run(folder, role, *rest, **more)
 
     monkeypatch.setattr(work, "_sandbox", lambda *_: Counting())
     assert play(*arguments)[0] == 0
@@ -159,10 +159,10 @@ def test_what_fails_costs_only_its_own_cells_and_says_why(play, csv, tmp_path):
     assert "refused: torn.zip" in printed
     page = (out / "leaderboard.html").read_text()
     assert "ran out of time" in page
-    told = [page, (out / "leaderboard.json").read_text(), (out / "logs/submitters/hider_raises.txt").read_text()]
+    told = [page, (out / "leaderboard.json").read_text(), (out / "logs/submitters/hider_raises/hider.txt").read_text()]
     assert not any("patients: (6," in text for text in told)
     assert "line 3" in told[2]
-    assert "patients: (6," in (out / "logs/organiser/hider_raises.txt").read_text()
+    assert "patients: (6," in (out / "logs/organiser/hider_raises/hider.txt").read_text()
 
 
 def test_what_ran_out_of_time_is_tried_again_under_another_limit_and_what_worked_is_not(
@@ -176,7 +176,7 @@ def test_what_ran_out_of_time_is_tried_again_under_another_limit_and_what_worked
     play(*arguments, "--seconds", 1.5)
     assert row(out, "hiders", "slow")["status"] == "ran out of time"
     ran = []
-    real = work._sandbox("process", None)
+    real = work._sandbox("process", None, ())
     monkeypatch.setattr(work, "_sandbox", lambda *_: type("Spy", (), {
         "run": lambda self, folder, role, *rest, **more: (ran.append(role), real.run(folder, role, *rest, **more))[1]
     })())  # fmt: skip
@@ -225,7 +225,7 @@ def test_a_hider_whose_data_is_useless_is_not_sought_unless_asked_for(play, csv,
     assert (useless["score"], useless["utility"], useless["features_passed"]) == (9.99, "fails", 0)
     assert "fails the utility check" in useless["status"]
     assert (copy["utility"], copy["features_passed"], copy["features_tested"]) == ("passes", 2, 2)
-    assert json.loads((out / "matches/copy-equal/report.json").read_text())["utility"]["passed"]
+    assert json.loads((out / "matches/copy/equal/report.json").read_text())["utility"]["passed"]
     assert play(*arguments, "--play_all")[0] == 0
     assert row(out, "hiders", "useless")["score"] == 0.5
 
@@ -274,6 +274,7 @@ def test_a_file_in_the_place_of_the_output_is_left_alone(play, csv, tmp_path):
 def test_killed_again_and_again_it_ends_with_the_leaderboard_of_an_undisturbed_one(tmp_path, rng):
     data, submissions = write_csv(tmp_path / "stays.csv", rng), write_all(tmp_path / "all")
     command = [sys.executable, str(ROOT / "tournament.py"), str(submissions), "-d", str(data), *QUICK]
+    command += ["--key", str(tmp_path / "key")]
 
     calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
     subprocess.run([*command, "-o", str(calm)], check=True, capture_output=True)
@@ -301,7 +302,7 @@ def test_one_method_takes_part_with_several_settings(play, csv, tmp_path):
     assert play(*named, "-d", csv, "-o", out, *QUICK)[0] == 0
     score = {name: row(out, "hiders", name)["score"] for name in ("addnoise_noise_size_0", "addnoise_noise_size_9")}
     assert score["addnoise_noise_size_0"] == 1.0 > score["addnoise_noise_size_9"]
-    report = json.loads((out / "matches/addnoise_noise_size_9-matching/report.json").read_text())
+    report = json.loads((out / "matches/addnoise_noise_size_9/matching/report.json").read_text())
     assert report["hider"]["parameters"] == {"given": "noise_size=9"}
     assert row(out, "hiders", "addnoise")["name"] == "addnoise"
 

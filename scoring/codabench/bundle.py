@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ from scoring.round import Round
 from scoring.sandbox import Outcome, ProcessSandbox
 from scoring.sandbox.exchange import RUNNER, read_outputs
 from scoring.statistics import auroc
+from scoring.strangers import Failed, Reason, untrusted
 from scoring.submissions.packing import LEFT_OUT
 from scoring.submissions.submission import HOME, package_files
 from scoring.tournament.intake import Entrant
 from scoring.tournament.schedule import prepare
 from scoring.tournament.settings import Context, Settings
-from scoring.tournament.work import generated_data, hide
+from scoring.tournament.work import generated_data, hide, load_round
 from utils.errors import UserError
 
 IMAGE = "codalab/codalab-legacy:py312"
@@ -44,7 +45,16 @@ COLUMNS = (  # key, title, sorting, digits
 )
 
 
-def write_bundle(settings: Settings, submissions: Sequence[str], output: Path, image: str = IMAGE) -> Path:
+@dataclass(frozen=True)
+class Run:
+    """One call of a submission: its input, and for the scoring the right answers."""
+
+    role: Role
+    input_dict: dict[str, Any]
+    truth: np.ndarray
+
+
+def write_bundle(settings: Settings, submissions: Sequence[str], output: Path, queue: str, image: str = IMAGE) -> Path:
     """Write a version-2 competition bundle.
 
     Parameters
@@ -55,6 +65,9 @@ def write_bundle(settings: Settings, submissions: Sequence[str], output: Path, i
         The reference hiders and seekers, as `tournament.play_tournament` takes them.
     output : Path
         The bundle, a zip.
+    queue : str
+        The organiser's own queue at Codabench, whose workers have no network. On the public one, submissions with
+        patients' data in their hands have the internet.
     image : str
         The Docker image Codabench runs submissions and scoring in.
 
@@ -69,21 +82,24 @@ def write_bundle(settings: Settings, submissions: Sequence[str], output: Path, i
         For bad settings, data or submissions, or a reference hider that fails.
     """
     prepared = prepare(settings, submissions)
-    # Another split for seekers: who saw the first phase's input does not know its members.
-    seeking = replace(settings, seed=(settings.seed + 1) % 2**32)
-    other = prepare(seeking, submissions)
-    hidden = {}
-    for hider in other.hiders:
-        run = hide(other.context, hider)
+    context = prepared.context
+    # From the organiser's key, one split for the first phase and one for each reference hider of the second: who saw
+    # one of them knows nothing of the others.
+    seeking: dict[str, Run] = {}
+    for number, hider in enumerate(prepared.hiders):
+        hider = replace(hider, identity=f"codabench, second phase, {hider.identity}")
+        run = hide(context, hider)
         if run.status != "ok":
             raise UserError(f"the reference hider {hider.name} {run.reason}; no bundle was written")
-        hidden[hider.name] = generated_data(other.context, run)
+        round_ = load_round(context, hider.identity)
+        seeking[f"run{number}"] = Run("seeker", round_.seeker_input(*generated_data(context, run)), round_.truth)
+    hiding = load_round(context, "codabench, first phase")
     folder = Path(tempfile.mkdtemp())
     try:
         _programs(folder)
-        _hider_task(folder / "hider_task", prepared.context, prepared.round, prepared.seekers)
-        _seeker_task(folder / "seeker_task", other.context, other.round, hidden)
-        _pages(folder, settings, prepared.data_set, image)
+        _hider_task(folder / "hider_task", context, hiding, prepared.seekers)
+        _seeker_task(folder / "seeker_task", seeking)
+        _pages(folder, settings, prepared.data_set, image, queue)
         for role, entrants in (("hider", prepared.hiders), ("seeker", prepared.seekers)):
             shutil.copytree(prepared.context.output / "submissions" / entrants[0].digest, folder / "solutions" / role)
         with atomic_path(output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -105,10 +121,10 @@ def score(reference: Path, results: Path) -> dict[str, float]:
     """
     facts = json.loads((reference / "task.json").read_text(encoding="utf-8"))
     with np.load(reference / "data.npz", allow_pickle=False) as arrays:
-        data, mask, truth = arrays["data"], arrays["padding_mask"], arrays["truth"]
+        known = dict(arrays)
     if facts["role"] == "hider":
-        return _score_hider(facts, data, mask, truth, reference, results)
-    return _score_seeker(facts, data, mask, truth, results)
+        return _score_hider(facts, known["data"], known["padding_mask"], known["truth"], reference, results)
+    return _score_seeker(known, results)
 
 
 def _score_hider(
@@ -118,8 +134,9 @@ def _score_hider(
     given = {"data": data[members], "padding_mask": mask[members]}
     nothing = {"score": FAILED["hider"], "worst": FAILED["hider"], "utility": 0.0, "auroc": -1.0}
     try:
-        outputs = read_outputs(results / "members.npz", "hider", given)
-    except (UserError, OSError):
+        with untrusted(Reason.FILE):
+            outputs = read_outputs(results / "members.npz", "hider", given)
+    except Failed:
         return nothing
     if outputs.get("rescore"):
         return nothing
@@ -176,15 +193,13 @@ def _utility(
     return sum(checks) / len(checks)
 
 
-def _score_seeker(
-    facts: dict[str, Any], data: np.ndarray, mask: np.ndarray, truth: np.ndarray, results: Path
-) -> dict[str, float]:
+def _score_seeker(truths: dict[str, np.ndarray], results: Path) -> dict[str, float]:
     scores, areas = [], []
-    shape = {"enlarged_data": data, "enlarged_data_padding_mask": mask}
-    for name in facts["opponents"]:
+    for name, truth in truths.items():
         try:
-            outputs = read_outputs(results / f"{name}.npz", "seeker", shape)
-        except (UserError, OSError):
+            with untrusted(Reason.FILE):
+                outputs = read_outputs(results / f"{name}.npz", "seeker", {"enlarged_data": truth})  # its length alone
+        except Failed:
             scores.append(1 - FAILED["seeker"])
             continue
         scores.append(float(np.mean(outputs["labels"] == truth)))
@@ -215,16 +230,19 @@ def _programs(folder: Path) -> None:
 
 def _hider_task(folder: Path, context: Context, round_: Round, seekers: Sequence[Entrant]) -> None:
     _write_run(folder / "input_data" / "members", "hider", round_.hider_input())
-    _write_reference(folder / "reference_data", "hider", context, round_, [seeker.name for seeker in seekers])
+    _write_reference(folder / "reference_data", context, round_, [seeker.name for seeker in seekers])
     for seeker in seekers:
         source = context.output / "submissions" / seeker.digest
         shutil.copytree(source, folder / "reference_data" / "seekers" / seeker.name)
 
 
-def _seeker_task(folder: Path, context: Context, round_: Round, hidden: dict[str, Any]) -> None:
-    for name, (generated, mask) in hidden.items():
-        _write_run(folder / "input_data" / name, "seeker", round_.seeker_input(generated, mask))
-    _write_reference(folder / "reference_data", "seeker", context, round_, list(hidden))
+def _seeker_task(folder: Path, runs: dict[str, Run]) -> None:
+    for name, run in runs.items():
+        _write_run(folder / "input_data" / name, run.role, run.input_dict)
+    reference = folder / "reference_data"
+    reference.mkdir(parents=True)
+    np.savez(reference / "data.npz", **{name: run.truth for name, run in runs.items()})  # type: ignore[arg-type]
+    (reference / "task.json").write_text(json.dumps({"role": "seeker"}), encoding="utf-8")
 
 
 def _write_run(folder: Path, role: Role, input_dict: dict[str, Any]) -> None:
@@ -238,11 +256,11 @@ def _write_run(folder: Path, role: Role, input_dict: dict[str, Any]) -> None:
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
 
 
-def _write_reference(folder: Path, role: Role, context: Context, round_: Round, opponents: list[str]) -> None:
+def _write_reference(folder: Path, context: Context, round_: Round, opponents: list[str]) -> None:
     folder.mkdir(parents=True)
     np.savez(folder / "data.npz", data=round_.data, padding_mask=round_.padding_mask, truth=round_.truth)
     facts = {
-        "role": role,
+        "role": "hider",
         "seed": context.seed,
         "seeker_seed": round_.seeker_seed,
         "members": round_.members.tolist(),
@@ -257,7 +275,7 @@ def _write_reference(folder: Path, role: Role, context: Context, round_: Round, 
     (folder / "task.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
-def _pages(folder: Path, settings: Settings, data_set: data_sets.DataSet, image: str) -> None:
+def _pages(folder: Path, settings: Settings, data_set: data_sets.DataSet, image: str, queue: str) -> None:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=False,  # noqa: S701 (YAML and Markdown; texts of ours, and JSON-quoted)
@@ -270,6 +288,7 @@ def _pages(folder: Path, settings: Settings, data_set: data_sets.DataSet, image:
     values = {
         "title": "Hide-and-Seek privacy challenge",
         "image": image,
+        "queue": queue,
         "start": start,
         "middle": middle,
         "end": end,

@@ -119,7 +119,8 @@ def _matches(results: Results, name: str, role: Role) -> dict[str, np.ndarray]:
         found = {seeker: labels for (hider, seeker), labels in results.labels.items() if hider == name}
     else:
         found = {hider: labels for (hider, seeker), labels in results.labels.items() if seeker == name}
-    return {opponent: found[opponent] == results.truth for opponent in sorted(found)}
+    hider_of = (lambda _: name) if role == "hider" else (lambda opponent: opponent)
+    return {opponent: found[opponent] == results.truth[hider_of(opponent)] for opponent in sorted(found)}
 
 
 def _mean(matches: Sequence[np.ndarray]) -> tuple[float, float, float]:
@@ -173,9 +174,9 @@ def _cell(results: Results, hider: str, seeker: str) -> dict[str, Any]:
     run, labels = results.seeker_runs.get((hider, seeker)), results.labels.get((hider, seeker))
     cell: dict[str, Any] = {"seeker": seeker, "score": None, "low": None, "high": None, "report": None, "reason": ""}
     if labels is not None:
-        right = labels == results.truth
+        right = labels == results.truth[hider]
         low, high = wilson_interval(int(right.sum()), right.size)
-        report = f"matches/{hider}-{seeker}/report.html"
+        report = None if (hider, seeker) in results.unreported else f"matches/{hider}/{seeker}/report.html"
         return cell | {"score": float(right.mean()), "low": low, "high": high, "report": report}
     return cell | {"reason": "not played" if run is None else _failed(run)}
 

@@ -1,17 +1,22 @@
 """Taking submissions into a tournament: what is played, under which name and with which setting."""
 
+import itertools
 import os
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scoring.contract import ROLES, Role
+from scoring.strangers import Failed
 from scoring.submissions.players import Player, check_player, known_players, split_setting
 from scoring.submissions.submission import HOME, digest, take_in
 from utils.errors import UserError
+
+MAX_NAME = 64  # characters: three names stand in one path
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,7 @@ class Entrant:
     Attributes
     ----------
     name : str
-        What the leaderboard calls it. No two of a role share a name.
+        What the leaderboard calls it, and its folders. No two of a role share a name.
     role : "hider", "seeker" or None
         None if a submission was refused before its role was known.
     digest : str
@@ -32,6 +37,9 @@ class Entrant:
         Why it was refused, in one line. Empty if it takes part.
     setting : str or None
         The parameters it is played with, such as `noise_size=0.2`, or the name of one of its settings.
+    identity : str
+        What its split and its stored data hang on: the whole name of its file. A `hider_zed.zip` is another than
+        `zed.zip`, and both are others than the method `zed` of this repository.
     """
 
     name: str
@@ -40,6 +48,7 @@ class Entrant:
     image: str | None = None
     refused: str = ""
     setting: str | None = None
+    identity: str = ""
 
     def facts(self) -> dict[str, object]:
         """Return the `hider` or `seeker` part of a match's report.json."""
@@ -64,17 +73,42 @@ def enter(submissions: Sequence[str], output: Path) -> list[Entrant]:
         If there is nothing of a name, or a method of ours does not have the setting. A submission that is no good is
         an Entrant that was refused.
     """
-    entrants: list[Entrant] = []
+    taken_in: list[tuple[Entrant, str]] = []
     for wanted in submissions:
+        if not wanted.strip():
+            raise UserError(
+                "a submission has an empty name; name zips, folders, .py files, or methods such as addnoise"
+            )
         unset, setting = split_setting(wanted)
         for name, role, source in _sources(unset):
             if setting and role and source.parent == HOME:
                 check_player(Player(role, name, source, setting))
-            entrant = replace(_take_in(name, role, source, output / "submissions"), setting=setting)
-            called = _plain_name(f"{name}:{setting}") if setting else name
-            taken = {e.name for e in entrants if e.role == entrant.role}
-            names = (called, *(f"{called}-{i}" for i in range(2, len(entrants) + 3)))
-            entrants.append(replace(entrant, name=next(n for n in names if n not in taken)))
+            whole = source.stem if source.suffix in (".py", ".zip") else source.resolve().name
+            end = f":{setting}" if setting else ""
+            entrant = replace(_take_in(name + end, role, source, output / "submissions"), setting=setting)
+            where = "method" if source.parent == HOME else "submission"
+            taken_in.append((replace(entrant, identity=f"{where} {whole}{end}"), _plain_name(whole + end)))
+    return _named(taken_in)
+
+
+def _named(taken_in: Sequence[tuple[Entrant, str]]) -> list[Entrant]:
+    """Give each its short name, or its whole one if two of a role share the short one, and a number if both do."""
+    short = Counter((entrant.role, entrant.name) for entrant, _ in taken_in)
+    whole = {(entrant.role, name) for entrant, name in taken_in}
+    names: set[tuple[Role | None, str]] = set()
+    identities: Counter[tuple[Role | None, str]] = Counter()
+    entrants = []
+    for entrant, whole_name in taken_in:
+        wanted = entrant.name
+        if short[entrant.role, wanted] > 1 and wanted != whole_name and (entrant.role, wanted) in whole:
+            wanted = whole_name  # another's file has the short name as its own
+        numbered = itertools.chain([wanted], (f"{wanted}-{number}" for number in itertools.count(2)))
+        name = next(name for name in numbered if (entrant.role, name) not in names)
+        names.add((entrant.role, name))
+        identities[entrant.role, entrant.identity] += 1
+        number = identities[entrant.role, entrant.identity]
+        identity = entrant.identity if number == 1 else f"{entrant.identity} {number}"
+        entrants.append(replace(entrant, name=name, identity=identity))
     return entrants
 
 
@@ -104,12 +138,20 @@ def _sources(wanted: str) -> Iterator[tuple[str, Role | None, Path]]:
 
 def _name(path: Path) -> str:
     stem = path.resolve().stem if path.is_file() else path.resolve().name
-    return _plain_name(re.sub(r"^(hider|seeker)_", "", stem))
+    return re.sub(r"^(hider|seeker)_", "", stem)
 
 
 def _plain_name(name: str) -> str:
-    """Turn a name into one that can stand in a path."""
-    return re.sub(r"[^\w.-]", "_", name) or "submission"
+    """Turn a name into one that can stand in a path, a table and a terminal."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:MAX_NAME].lstrip(".-")
+    return plain or "submission"
+
+
+def _is_sound(folder: Path, expected: str) -> bool:
+    try:
+        return digest(folder) == expected
+    except UserError:  # a link, say
+        return False
 
 
 def _take_in(name: str, role: Role | None, source: Path, folder: Path) -> Entrant:
@@ -118,12 +160,12 @@ def _take_in(name: str, role: Role | None, source: Path, folder: Path) -> Entran
     try:
         submission = take_in(source, temporary / "it", role)
         target = folder / submission.digest
-        if target.is_dir() and digest(target) != submission.digest:  # somebody touched it
+        if target.is_dir() and not _is_sound(target, submission.digest):  # somebody touched it
             shutil.rmtree(target)
         if not target.is_dir():
             os.rename(submission.folder, target)
-        return Entrant(name, submission.role, submission.digest, submission.image)
-    except UserError as error:
-        return Entrant(name, role, refused=str(error))
+        return Entrant(_plain_name(name), submission.role, submission.digest, submission.image)
+    except Failed as failed:
+        return Entrant(_plain_name(name), role, refused=failed.detail)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -1,7 +1,7 @@
 """What a tournament leaves beside its leaderboard: a report of each match, and the logs of each run."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 
 from scoring.files import write_text
+from scoring.report.arrays import ReportArrays
 from scoring.report.comparison import compare
 from scoring.report.match_page import write_report
 from scoring.report.result import match_result, write_result
+from scoring.round import Round
 from scoring.store import key
+from scoring.strangers import Failed, Reason, untrusted
 from scoring.tournament.intake import Entrant
 from scoring.tournament.settings import Context
 from scoring.tournament.work import FORMAT, FinishedRun, generated_data, load_round, stored_result
+from utils.text import printable
 
+REPORT_SECONDS = 3600.0
 _DRAWING = threading.Lock()  # matplotlib's settings are global
 
 
@@ -26,47 +31,74 @@ def write_reports(
     hider_run: FinishedRun,
     seeker_runs: Sequence[tuple[Entrant, FinishedRun]],
     utility: dict[str, Any] | None,
-) -> None:
-    """Write the reports of a hider's matches that are not there yet, as `main.py` writes one."""
-    round_ = load_round(context)
-    arrays = None
+) -> dict[tuple[str, str], str]:
+    """Write the reports of a hider's matches that are not there yet, as `main.py` writes one.
+
+    Returns
+    -------
+    dict of (hider's, seeker's name) to str
+        The matches of which none could be written, and why. What two players returned costs their report alone.
+    """
+    failed: dict[tuple[str, str], str] = {}
+    arrays: list[ReportArrays] = []  # of the hider; made once, if a report is to be written
+
+    def compared(round_: Round) -> ReportArrays:
+        if not arrays:
+            generated = generated_data(context, hider_run)
+            arrays.append(compare(round_, *generated, np.random.default_rng(context.seed)))
+        return arrays[0]
+
     for seeker, seeker_run in seeker_runs:
-        folder = match_folder(context.output, hider, seeker)
-        made_from = key({"format": FORMAT, "hider": hider_run.key, "seeker": seeker_run.key, "utility": utility})
-        mark = folder / "made_from"
-        if mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
-            continue
-        if arrays is None:
-            rng = np.random.default_rng(context.seed)
-            arrays = compare(round_, *generated_data(context, hider_run), rng)
-        answer = stored_result(context, "seeker", seeker_run.key)
-        scores = answer.arrays.get("scores")
-        result = match_result(
-            hider=hider.facts(),
-            seeker=seeker.facts(),
-            data=round_.facts(),
-            arrays=arrays,
-            labels=answer.arrays["labels"],
-            scores=scores,
-            settings=context.facts_of_a_match(),
-            utility=utility,
-            utility_skipped=None if utility else "skipped in this tournament",
-            warnings=round_.warnings,
-            seconds={
-                "hider": stored_result(context, "hider", hider_run.key).facts["seconds"],
-                "seeker": answer.facts["seconds"],
-            },
-        )
-        folder.mkdir(parents=True, exist_ok=True)
-        write_result(result, folder / "report.json")
-        with _DRAWING:
-            write_report(result, replace(arrays, scores=scores), folder / "report.html")
-        write_text(mark, made_from)
+        try:
+            with untrusted(Reason.SCORING, REPORT_SECONDS):
+                _write_report(context, (hider, hider_run), (seeker, seeker_run), utility, compared)
+        except Failed as error:
+            failed[hider.name, seeker.name] = error.detail
+    return failed
+
+
+def _write_report(
+    context: Context,
+    hiding: tuple[Entrant, FinishedRun],
+    seeking: tuple[Entrant, FinishedRun],
+    utility: dict[str, Any] | None,
+    compared: Callable[[Round], ReportArrays],
+) -> None:
+    (hider, hider_run), (seeker, seeker_run) = hiding, seeking
+    folder = match_folder(context.output, hider, seeker)
+    made_from = key({"format": FORMAT, "hider": hider_run.key, "seeker": seeker_run.key, "utility": utility})
+    mark = folder / "made_from"
+    if mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
+        return
+    round_ = load_round(context, hider.identity)
+    answer = stored_result(context, "seeker", seeker_run.key)
+    scores, arrays = answer.arrays.get("scores"), compared(round_)
+    result = match_result(
+        hider=hider.facts(),
+        seeker=seeker.facts(),
+        data=round_.facts(),
+        arrays=arrays,
+        labels=answer.arrays["labels"],
+        scores=scores,
+        settings=context.facts_of_a_match(),
+        utility=utility,
+        utility_skipped=None if utility else "skipped in this tournament",
+        warnings=round_.warnings,
+        seconds={
+            "hider": stored_result(context, "hider", hider_run.key).facts["seconds"],
+            "seeker": answer.facts["seconds"],
+        },
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_result(result, folder / "report.json")
+    with _DRAWING:
+        write_report(result, replace(arrays, scores=scores), folder / "report.html")
+    write_text(mark, made_from)
 
 
 def match_folder(output: Path, hider: Entrant, seeker: Entrant) -> Path:
     """Return where the report of a match is."""
-    return output / "matches" / f"{hider.name}-{seeker.name}"
+    return output / "matches" / hider.name / seeker.name  # joined by a sign, two pairs could share a folder
 
 
 def write_logs(
@@ -74,14 +106,21 @@ def write_logs(
     hider_runs: dict[str, FinishedRun],
     seeker_runs: dict[tuple[str, str], FinishedRun],
 ) -> None:
-    """Write what each run printed, for the organiser, and its redacted traceback, for the submitter."""
-    runs = [(f"hider {name}", "hider", run) for name, run in hider_runs.items()]
-    runs += [(f"seeker {seeker} against {hider}", "seeker", run) for (hider, seeker), run in seeker_runs.items()]
-    for title, kind, run in runs:
+    """Write what each run printed, for the organiser, and which line of its own failed, for the submitter.
+
+    Each submission has a folder of its own in `logs/submitters/`, which can be handed to its author.
+    """
+    runs = [(f"hider {name}", "hider", f"hider_{name}/hider.txt", run) for name, run in hider_runs.items()]
+    runs += [
+        (f"seeker {seeker} against {hider}", "seeker", f"seeker_{seeker}/{hider}.txt", run)
+        for (hider, seeker), run in seeker_runs.items()
+    ]
+    for title, kind, name, run in runs:
         stored = context.store.get(kind, run.key) if run.key else None
         facts = stored.facts if stored else {"status": run.status, "reason": run.reason}
-        name = title.replace(" ", "_") + ".txt"
         ended = f"{title}: {facts['status']} {facts['reason']}\n"
-        printed = "".join(f"\n--- {part}\n{facts.get(part, '')}" for part in ("submitter_log", "stdout", "stderr"))
+        parts = ("detail", "submitter_log", "stdout", "stderr")
+        printed = "".join(f"\n--- {part}\n{printable(facts.get(part, ''), lines=True)}" for part in parts)
         write_text(context.output / "logs" / "organiser" / name, ended + printed)
-        write_text(context.output / "logs" / "submitters" / name, f"{ended}\n{facts.get('submitter_log', '')}")
+        told = printable(facts.get("submitter_log", ""), lines=True)
+        write_text(context.output / "logs" / "submitters" / name, f"{ended}\n{told}")

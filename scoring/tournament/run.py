@@ -20,6 +20,7 @@ def run(
     scheduler: str | None = None,
     codabench: Path | None = None,
     image: str | None = None,
+    queue: str | None = None,
     seconds: float = Limits.seconds,
     memory: float = Limits.memory / GIB,
     cpus: float | None = None,
@@ -39,6 +40,8 @@ def run(
         Instead of playing, where to write a bundle: a zip, or a folder for one.
     image : str, optional
         The Docker image that Codabench is told to use.
+    queue : str, optional
+        The organiser's own queue at Codabench; a bundle is not written without.
     seconds, memory (GiB), cpus, gpus
         Limits of one run.
     settings
@@ -51,8 +54,13 @@ def run(
     if codabench is not None:
         from scoring.codabench.bundle import IMAGE, write_bundle
 
+        if not queue:
+            raise UserError(
+                "--codabench needs --queue, the vhost of your own queue: workers of the public queue have the internet "
+                "(docs/security.md)"
+            )
         bundle = codabench if codabench.suffix == ".zip" else codabench / "hide-and-seek.zip"
-        write_bundle(chosen, submissions or ["addnoise", "knn", "matching"], bundle, image or IMAGE)
+        write_bundle(chosen, submissions or ["addnoise", "knn", "matching"], bundle, queue, image or IMAGE)
         print(f"bundle: {bundle}; it holds the patients' data: upload it only where these may be")
         return
     if not submissions:

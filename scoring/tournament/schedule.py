@@ -5,24 +5,26 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from scoring import match
 from scoring.data import datasets as data_sets
-from scoring.round import Round
 from scoring.sandbox import choose_sandbox
+from scoring.strangers import Reason
 from scoring.submissions.players import known_players
 from scoring.submissions.submission import HOME
 from scoring.tournament.intake import Entrant, enter
 from scoring.tournament.reports import write_logs, write_reports
+from scoring.tournament.secret import organiser_key
 from scoring.tournament.settings import TESTED_FEATURES, UTILITY_SEEDS, Context, Settings
-from scoring.tournament.work import FinishedRun, hide, judge_utility, load_round, score_utility, seek, store_data
+from scoring.tournament.work import FinishedRun, hide, judge_utility, score_utility, seek, split, store_data
 from scoring.utility.challenge import draw_features
 from utils.errors import UserError
 from utils.misc import tf115_found
 from utils.progress import progress_bar
+from utils.text import printable
 
 
 @dataclass
@@ -33,8 +35,8 @@ class Results:
     ----------
     hiders, seekers : list of Entrant
     refused : list of Entrant
-    truth : ndarray of bool, shape [N]
-        True for members.
+    truth : dict of hider's name to ndarray of bool, shape [N]
+        True for its members, in the order of the data set, for each hider has a split of its own.
     settings : dict
         The `settings` part of leaderboard.json.
     hider_runs : dict of hider's name to FinishedRun
@@ -42,17 +44,21 @@ class Results:
     utility : dict of hider's name to dict
         As in report.json. It is missing if it was not checked.
     labels : dict of (hider's, seeker's name) to ndarray of bool, shape [N]
+        In the order of the data set.
+    unreported : set of (hider's, seeker's name)
+        Matches of which no report could be written.
     """
 
     hiders: list[Entrant]
     seekers: list[Entrant]
     refused: list[Entrant]
-    truth: np.ndarray
+    truth: dict[str, np.ndarray]
     settings: dict[str, Any]
     hider_runs: dict[str, FinishedRun] = field(default_factory=dict)
     seeker_runs: dict[tuple[str, str], FinishedRun] = field(default_factory=dict)
     utility: dict[str, dict[str, Any]] = field(default_factory=dict)
     labels: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    unreported: set[tuple[str, str]] = field(default_factory=set)
 
 
 def play_tournament(submissions: Sequence[str], settings: Settings, executor: Callable[[bool], Executor]) -> Results:
@@ -72,21 +78,25 @@ def play_tournament(submissions: Sequence[str], settings: Settings, executor: Ca
         If the settings or the data are bad, or no hider or no seeker takes part.
     """
     ready = prepare(settings, submissions)
-    context, round_ = ready.context, ready.round
+    context, data_set = ready.context, ready.data_set
     for entrant in ready.refused:
-        print(f"refused: {entrant.refused}")
-    stays, time_points, features = round_.data.shape
+        print(f"refused: {printable(entrant.refused)}")
+    stays, time_points, features = data_set.data.shape
     print(
         f"{len(ready.hiders)} hiders, {len(ready.seekers)} seekers; {stays} stays x {time_points} time points x "
         f"{features} features; sandbox: {context.sandbox}"
     )
-    results = Results(ready.hiders, ready.seekers, ready.refused, round_.truth, context.facts(round_))
+    splits = {hider.name: split(context, data_set, hider.identity) for hider in ready.hiders}
+    truth = {name: np.isin(np.arange(stays), division.members) for name, division in splits.items()}
+    members = int(next(iter(truth.values())).sum())
+    results = Results(ready.hiders, ready.seekers, ready.refused, truth, context.facts(data_set, members))
     with executor(context.limits.gpus) as pool:
-        _Schedule(context, settings.play_all, round_.feature_names, results, pool).run()
-    for pair, run in results.seeker_runs.items():
+        _Schedule(context, settings.play_all, data_set.feature_names, results, pool).run()
+    for (hider, seeker), run in results.seeker_runs.items():
         answer = context.store.get("seeker", run.key) if run.status == "ok" else None
         if answer is not None:
-            results.labels[pair] = answer.arrays["labels"]
+            in_file_order = np.argsort(splits[hider].order)
+            results.labels[hider, seeker] = answer.arrays["labels"][in_file_order]
     write_logs(context, results.hider_runs, results.seeker_runs)
     return results
 
@@ -96,7 +106,6 @@ class ReadyTournament:
     """A tournament that is ready to be played: the data are loaded and the submissions taken in."""
 
     context: Context
-    round: Round
     data_set: data_sets.DataSet
     hiders: list[Entrant]
     seekers: list[Entrant]
@@ -120,7 +129,7 @@ def prepare(settings: Settings, submissions: Sequence[str]) -> ReadyTournament:
     context = _context(settings, data_set)
     store_data(context, data_set)
     refused = [entrant for entrant in entrants if entrant.refused]
-    return ReadyTournament(context, load_round(context), data_set, hiders, seekers, refused)
+    return ReadyTournament(context, data_set, hiders, seekers, refused)
 
 
 def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
@@ -132,11 +141,14 @@ def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
     if checked and not tf115_found:
         print("warning: utility checks skipped: TensorFlow is not installed")
         checked = False
-    sandbox = choose_sandbox(settings.sandbox, settings.python or sys.executable).name
+    sandbox = choose_sandbox(settings.sandbox, settings.python or sys.executable, settings.images).name
+    key = (settings.key or settings.output_dir / "key").resolve()
+    organiser_key(key)  # drawn at the first start; and a bad one is refused before anything runs
     assert sandbox in ("docker", "process")
     return Context(
         output=settings.output_dir.resolve(),
         data=data_set.sha256,
+        key=key,
         seed=settings.seed,
         train_frac=settings.train_frac,
         features=() if settings.skip_fp else tuple(draw_features(count, tested, settings.seed)),
@@ -146,6 +158,7 @@ def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
         rmse_threshold=match.RMSE_THRESHOLD,
         sandbox=sandbox,  # type: ignore[arg-type]
         python=settings.python,
+        images=settings.images,
         limits=settings.limits,
         retry=settings.retry,
     )
@@ -160,9 +173,9 @@ class _Schedule:
         self.context, self.play_all, self.names, self.results, self.pool = context, play_all, names, results, pool
         self.pending: dict[Future[Any], Callable[[Future[Any]], None]] = {}
         self.checked = bool(context.utility_seeds)
-        self.hider_scores: dict[str, str] = {}  # keys of the utility scores, by hider's name
-        self.member_scores = ""  # key of the utility scores of the members themselves
-        units = len(results.hiders) * (1 + self.checked + len(results.seekers) + 1) + self.checked
+        # Keys of the utility scores, by hider's name: of its data, and of its members themselves.
+        self.scores: dict[tuple[str, Literal["generated", "members"]], str] = {}
+        units = len(results.hiders) * (1 + 2 * self.checked + len(results.seekers) + 1)
         self.bar = progress_bar(units, "Tournament", "cell")
 
     def run(self) -> None:
@@ -171,8 +184,6 @@ class _Schedule:
             try:
                 for hider in self.results.hiders:
                     self._submit(functools.partial(self._after_hiding, hider), hide, self.context, hider)
-                if self.checked:
-                    self._submit(self._after_scoring_members, score_utility, self.context, None)
                 while self.pending:
                     for future in wait(self.pending, return_when=FIRST_COMPLETED).done:
                         self.bar.update()
@@ -189,26 +200,32 @@ class _Schedule:
         run = _finished(future)
         self.results.hider_runs[hider.name] = run
         if run.status != "ok":
-            self.bar.update(self.checked + len(self.results.seekers) + 1)
+            self.bar.update(2 * self.checked + len(self.results.seekers) + 1)
         elif self.checked:
-            self._submit(functools.partial(self._after_scoring, hider), score_utility, self.context, run)
+            self._submit(
+                functools.partial(self._after_scoring, hider, "generated"), score_utility, self.context, hider, run
+            )
+            self._submit(
+                functools.partial(self._after_scoring, hider, "members"), score_utility, self.context, hider, None
+            )
         else:
             self._seek(hider)
 
-    def _after_scoring_members(self, future: Future[str]) -> None:
-        self.member_scores = future.result()
-        for hider in self.results.hiders:
-            self._judge(hider)
-
-    def _after_scoring(self, hider: Entrant, future: Future[str]) -> None:
-        self.hider_scores[hider.name] = future.result()
-        self._judge(hider)
-
-    def _judge(self, hider: Entrant) -> None:
-        """Judge a hider's utility once its scores and the members' scores are both there."""
-        if not self.member_scores or hider.name not in self.hider_scores:
+    def _after_scoring(
+        self, hider: Entrant, trained_on: Literal["generated", "members"], future: Future[FinishedRun | str]
+    ) -> None:
+        """Judge a hider's utility once its data's scores and its members' are both there."""
+        scored = future.result()
+        if isinstance(scored, FinishedRun):  # its data broke the scoring
+            self.results.hider_runs[hider.name] = scored
+            self.bar.update(len(self.results.seekers) + 1)
             return
-        utility = judge_utility(self.context, self.member_scores, self.hider_scores[hider.name], self.names)
+        self.scores[hider.name, trained_on] = scored
+        if (hider.name, "generated") not in self.scores or (hider.name, "members") not in self.scores:
+            return
+        utility = judge_utility(
+            self.context, self.scores[hider.name, "members"], self.scores[hider.name, "generated"], self.names
+        )
         self.results.utility[hider.name] = utility
         if utility["passed"] or self.play_all:
             self._seek(hider)
@@ -218,7 +235,7 @@ class _Schedule:
     def _seek(self, hider: Entrant) -> None:
         for seeker in self.results.seekers:
             then = functools.partial(self._after_seeking, hider, seeker)
-            self._submit(then, seek, self.context, seeker, self.results.hider_runs[hider.name])
+            self._submit(then, seek, self.context, seeker, hider, self.results.hider_runs[hider.name])
 
     def _after_seeking(self, hider: Entrant, seeker: Entrant, future: Future[FinishedRun]) -> None:
         runs = self.results.seeker_runs
@@ -227,12 +244,17 @@ class _Schedule:
         if len(row) == len(self.results.seekers):
             answered = [(s, run) for s, run in row if run.status == "ok"]
             hider_run, utility = self.results.hider_runs[hider.name], self.results.utility.get(hider.name)
-            self._submit(Future.result, write_reports, self.context, hider, hider_run, answered, utility)
+            self._submit(self._after_reports, write_reports, self.context, hider, hider_run, answered, utility)
+
+    def _after_reports(self, future: Future[dict[tuple[str, str], str]]) -> None:
+        for (hider, seeker), detail in future.result().items():
+            print(f"warning: no report of {hider} against {seeker}: {detail}", file=sys.stderr)
+            self.results.unreported.add((hider, seeker))
 
 
 def _finished(future: Future[FinishedRun]) -> FinishedRun:
     """Return how a run ended. If a cluster lost several workers over a run, that run alone fails."""
     error = future.exception()
     if error is not None and type(error).__name__ == "KilledWorker":
-        return FinishedRun("", "failed", "its worker died again and again")
+        return FinishedRun("", "failed", Reason.LOST_WORKER)
     return future.result()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scoring import match
-from scoring.round import Round
+from scoring.data.datasets import DataSet
 from scoring.sandbox import Limits
 from scoring.store import Store
 from scoring.submissions.submission import HOME
@@ -35,15 +35,14 @@ class Settings:
     play_all: bool = False
     sandbox: Literal["docker", "process"] | None = None
     python: str | None = None
+    images: tuple[str, ...] = ()
     retry: bool = False
+    key: Path | None = None  # by default `key` in the tournament's folder
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         if not 1 <= self.utility_seeds <= len(UTILITY_SEEDS):
             raise UserError(f"--utility_seeds must be 1 to {len(UTILITY_SEEDS)}, not {self.utility_seeds}")
-        for name, value in (("seconds", self.limits.seconds), ("memory", self.limits.memory)):
-            if not value > 0:
-                raise UserError(f"the limit on {name} must be above 0")
         # A match has the other settings too, and checks them.
         match.MatchSettings(
             home=HOME,
@@ -67,16 +66,21 @@ class Context:
         The tournament's folder, which all workers share: `store/`, `submissions/`, `matches/`.
     data : str
         Key of the data in the store.
+    key : Path
+        The file of the organiser's key, from which every hider's split is drawn.
     features : tuple of int
         The features that utility models predict.
     utility_seeds : tuple of int
         Seeds of the utility models. Empty means that utility is not checked.
     sandbox : str
         "docker" or "process".
+    images : tuple of str
+        Docker images that submissions may ask for, beside the default one.
     """
 
     output: Path
     data: str
+    key: Path
     seed: int
     train_frac: float
     features: tuple[int, ...]
@@ -86,6 +90,7 @@ class Context:
     rmse_threshold: float
     sandbox: Literal["docker", "process"]
     python: str | None
+    images: tuple[str, ...]
     limits: Limits
     retry: bool
 
@@ -104,14 +109,15 @@ class Context:
             "sandbox": self.sandbox,
         }
 
-    def facts(self, round_: Round) -> dict[str, Any]:
-        """Return the `settings` part of leaderboard.json."""
+    def facts(self, data_set: DataSet, members: int) -> dict[str, Any]:
+        """Return the `settings` part of leaderboard.json; `members` is the number of members in each split."""
+        stays = len(data_set.data)
         return {
-            "data": round_.name,
+            "data": data_set.name,
             "sha256": self.data,
-            "stays": len(round_.data),
-            "members": len(round_.members),
-            "chance": max(len(round_.members), len(round_.others)) / len(round_.data),
+            "stays": stays,
+            "members": members,
+            "chance": max(members, stays - members) / stays,
             "seed": self.seed,
             "train_frac": self.train_frac,
             "features": list(self.features),

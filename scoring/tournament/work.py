@@ -18,17 +18,19 @@ from scoring.contract import Role
 from scoring.data.datasets import DataSet
 from scoring.files import write_text
 from scoring.report.result import plain_json, versions
-from scoring.round import Round, divide_as_2020
+from scoring.round import Division, Round, divide_by_key
 from scoring.sandbox import ProcessSandbox, Sandbox
 from scoring.store import Store, StoredResult, digest_arrays, key
+from scoring.strangers import Failed, HostError, Reason, untrusted
 from scoring.tournament.intake import Entrant
+from scoring.tournament.secret import fingerprint, organiser_key
 from scoring.tournament.settings import Context
 from scoring.utility.challenge import ConstantScores, constant_scores, judge, mean_scores
 from utils.data_preprocess import preprocess_imputed
 from utils.errors import UserError
 from utils.metric_utils import UtilityScores, utility_scores
 
-FORMAT = 2  # of what is stored. With another number everything is computed anew.
+FORMAT = 3  # of what is stored. With another number everything is computed anew.
 _TRAINING = threading.Lock()  # one utility training a worker, since it uses all cores by itself
 
 
@@ -75,18 +77,44 @@ def store_data(context: Context, data_set: DataSet) -> None:
     context.store.put("data", context.data, StoredResult(facts, arrays))
 
 
-def load_round(context: Context) -> Round:
-    """Return the round that the tournament is played on. A worker loads it once."""
-    return _stored_round(context.output / "store", context.data, context.seed, context.train_frac)
+def load_round(context: Context, hider: str) -> Round:
+    """Return the round that a hider and its seekers play: each hider has a split of its own.
+
+    What a seeker learns of one hider's members, from a weak hider or from what an earlier run left in some cache, tells
+    nothing of another hider's. Split, order and seeds come from the organiser's key, and no player is handed them.
+
+    Parameters
+    ----------
+    context : Context
+    hider : str
+        The hider's `Entrant.identity`.
+    """
+    return _round(context.output / "store", context.data, context.key, hider, context.train_frac)
 
 
 @functools.lru_cache(maxsize=1)
-def _stored_round(store: Path, data: str, seed: int, train_frac: float) -> Round:
+def _round(store: Path, data: str, key_file: Path, hider: str, train_frac: float) -> Round:
+    stays = _stored_data(store, data)
+    return Round.of(stays, divide_by_key(stays, organiser_key(key_file), hider, train_frac))
+
+
+def split(context: Context, data_set: DataSet, hider: str) -> Division:
+    """Return the split of a hider: who is a member, and in which order its seekers see the stays."""
+    return divide_by_key(data_set, organiser_key(context.key), hider, context.train_frac)
+
+
+def split_name(context: Context, hider: str) -> str:
+    """Name a hider's split, for the keys of what is stored."""
+    return fingerprint(organiser_key(context.key), f"{hider}\0{context.train_frac!r}")
+
+
+@functools.lru_cache(maxsize=1)
+def _stored_data(store: Path, data: str) -> DataSet:
     stored = Store(store).get("data", data)
     if stored is None:
         raise UserError(f"the data is not in {store}. Workers must share the tournament's folder.")
     facts, arrays = stored.facts["data"], stored.arrays
-    stays = DataSet(
+    return DataSet(
         arrays["data"],
         arrays["padding_mask"].astype(bool),
         facts["feature_names"],
@@ -95,51 +123,53 @@ def _stored_round(store: Path, data: str, seed: int, train_frac: float) -> Round
         stored.facts["warnings"],
         arrays.get("patients"),
     )
-    return Round.of(stays, divide_as_2020(stays, seed, train_frac))
 
 
 # --- running a submission ---
 
 
 @functools.lru_cache(maxsize=1)
-def _sandbox(kind: Literal["docker", "process"], python: str | None) -> Sandbox:
+def _sandbox(kind: Literal["docker", "process"], python: str | None, images: tuple[str, ...]) -> Sandbox:
     if kind == "process":
         return ProcessSandbox(python or sys.executable)
     from scoring.sandbox.container import DockerSandbox  # slow to import
 
-    return DockerSandbox()
+    return DockerSandbox(allowed=images)
 
 
 def hide(context: Context, hider: Entrant) -> FinishedRun:
     """Run a hider on the members."""
 
     def input_dict() -> dict[str, Any]:
-        return load_round(context).hider_input()
+        return load_round(context, hider.identity).hider_input()
 
     def result(outputs: Mapping[str, Any]) -> StoredResult:
         if outputs.get("rescore"):
-            earlier = _latest(context, hider.name)
+            earlier = _latest(context, hider.identity)
             if earlier is None:
-                raise UserError("asks for its earlier data to be rescored, but there is none of that name here")
+                raise Failed(Reason.NO_EARLIER)
             return earlier
         mask = outputs["padding_mask"]
         arrays = {"generated_data": outputs["generated_data"]} | ({} if mask is None else {"padding_mask": mask})
         return StoredResult({"generated": digest_arrays(outputs["generated_data"], mask)}, arrays)
 
-    return _run(context, "hider", hider, {}, input_dict, result)
+    # Its identity too: whoever sends in a hider that only says "rescore" gets no other's data.
+    more = {"identity": hider.identity, "split": split_name(context, hider.identity)}
+    return _run(context, "hider", hider, more, input_dict, result)
 
 
-def seek(context: Context, seeker: Entrant, hider_run: FinishedRun) -> FinishedRun:
+def seek(context: Context, seeker: Entrant, hider: Entrant, hider_run: FinishedRun) -> FinishedRun:
     """Run a seeker on what a hider generated."""
 
     def input_dict() -> dict[str, Any]:
-        return load_round(context).seeker_input(*generated_data(context, hider_run))
+        return load_round(context, hider.identity).seeker_input(*generated_data(context, hider_run))
 
     def result(outputs: Mapping[str, Any]) -> StoredResult:
         scores = outputs["scores"]
         return StoredResult({}, {"labels": outputs["labels"]} | ({} if scores is None else {"scores": scores}))
 
-    return _run(context, "seeker", seeker, {"generated": hider_run.generated}, input_dict, result)
+    more = {"generated": hider_run.generated, "split": split_name(context, hider.identity)}
+    return _run(context, "seeker", seeker, more, input_dict, result)
 
 
 def _run(
@@ -164,8 +194,6 @@ def _run(
         "python": context.python,
         "gpus": context.limits.gpus,
         "data": context.data,
-        "seed": context.seed,
-        "train_frac": context.train_frac,
         **({"setting": entrant.setting} if entrant.setting else {}),
         **more,
     }
@@ -176,18 +204,24 @@ def _run(
             return FinishedRun.of(known, stored)
     given = input_dict()
     seed = given.pop("seed")
-    outcome = _sandbox(context.sandbox, context.python).run(
-        context.output / "submissions" / entrant.digest,
-        role,
-        given,
-        seed,
-        context.limits,
-        parameters=entrant.setting,
-        image=entrant.image,
-    )
+    sandbox = _sandbox(context.sandbox, context.python, context.images)
+    try:
+        outcome = sandbox.run(
+            context.output / "submissions" / entrant.digest,
+            role,
+            given,
+            seed,
+            context.limits,
+            parameters=entrant.setting,
+            image=entrant.image,
+        )
+    except HostError as error:  # nothing is stored: the next start tries again, and the others go on
+        print(f"warning: a run of {entrant.name} did not take place: {error}", file=sys.stderr)
+        return FinishedRun("", "host", Reason.HOST)
     facts = {
         "status": outcome.status,
         "reason": outcome.reason,
+        "detail": outcome.detail,
         "submitter_log": outcome.submitter_log,
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,
@@ -198,24 +232,24 @@ def _run(
         try:
             made = result(outcome.outputs)
             stored = StoredResult(facts | made.facts, made.arrays)
-        except UserError as error:
-            stored = StoredResult(facts | {"status": "invalid_output", "reason": str(error)})
+        except Failed as failed:
+            stored = StoredResult(facts | {"status": "invalid_output", "reason": failed.reason})
     succeeded = stored.facts["status"] == "ok"
     result_key = success_key if succeeded else failure_key
     context.store.put(role, result_key, stored)
     if role == "hider" and succeeded:
-        write_text(_latest_path(context, entrant.name), result_key)
+        write_text(_latest_path(context, entrant.identity), result_key)
     return FinishedRun.of(result_key, stored)
 
 
-def _latest_path(context: Context, name: str) -> Path:
-    inputs = {"name": name, "data": context.data, "seed": context.seed, "train_frac": context.train_frac}
+def _latest_path(context: Context, identity: str) -> Path:
+    inputs = {"identity": identity, "data": context.data, "split": split_name(context, identity)}
     return context.output / "store" / "latest" / key(inputs)
 
 
-def _latest(context: Context, name: str) -> StoredResult | None:
-    """Return the last data that a hider of that name made from these stays."""
-    path = _latest_path(context, name)
+def _latest(context: Context, identity: str) -> StoredResult | None:
+    """Return the last data that this hider made from these stays."""
+    path = _latest_path(context, identity)
     stored = context.store.get("hider", path.read_text(encoding="utf-8")) if path.is_file() else None
     return stored and StoredResult({"generated": stored.facts["generated"]}, stored.arrays)
 
@@ -243,20 +277,19 @@ def stored_result(context: Context, kind: str, result_key: str) -> StoredResult:
 # --- utility ---
 
 
-def score_utility(context: Context, hider_run: FinishedRun | None) -> str:
-    """Train utility predictors on a hider's data, or on the members if it is None, and score them.
+def score_utility(context: Context, hider: Entrant, hider_run: FinishedRun | None) -> "str | FinishedRun":
+    """Train utility predictors on a hider's data, or on its members if it is None, and score them.
 
     Returns
     -------
-    str
-        Key of the scores in the store.
+    str or FinishedRun
+        Key of the scores in the store; or how the hider failed, if its data cannot be scored.
     """
     depends_on = {
         "format": FORMAT,
         "trained_on": hider_run.generated if hider_run else "members",
         "data": context.data,
-        "seed": context.seed,
-        "train_frac": context.train_frac,
+        "split": split_name(context, hider.identity),
         "features": context.features,
         "utility_seeds": context.utility_seeds,
         "skip_osa": context.skip_osa,
@@ -265,24 +298,32 @@ def score_utility(context: Context, hider_run: FinishedRun | None) -> str:
     scores_key = key(depends_on)
     with _TRAINING:
         if not context.store.has("utility", scores_key):
-            round_ = load_round(context)
-            train = (
-                round_.imputed_members()
-                if hider_run is None
-                else preprocess_imputed(*generated_data(context, hider_run))
-            )
+            round_ = load_round(context, hider.identity)
             test = round_.imputed_others()
-            scores = utility_scores(
-                {"it": train},
-                test,
-                context.features,
-                context.utility_seeds,
-                one_step_ahead=not context.skip_osa,
-                feature_prediction=bool(context.features),
-            )["it"]
-            facts = {"scores": [s.to_json() for s in scores]} | constant_scores(train, test).to_json()
+            if hider_run is None:
+                facts = _utility_facts(context, round_.imputed_members(), test)
+            else:
+                generated = generated_data(context, hider_run)
+                try:
+                    with untrusted(Reason.SCORING):
+                        facts = _utility_facts(context, preprocess_imputed(*generated), test)
+                except Failed as failed:
+                    print(f"warning: the data of {hider.name} cannot be scored: {failed.detail}", file=sys.stderr)
+                    return FinishedRun("", "invalid_output", failed.reason)
             context.store.put("utility", scores_key, StoredResult(facts))
     return scores_key
+
+
+def _utility_facts(context: Context, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+    scores = utility_scores(
+        {"it": train},
+        test,
+        context.features,
+        context.utility_seeds,
+        one_step_ahead=not context.skip_osa,
+        feature_prediction=bool(context.features),
+    )["it"]
+    return {"scores": [s.to_json() for s in scores]} | constant_scores(train, test).to_json()
 
 
 def judge_utility(context: Context, original_key: str, generated_key: str, names: Sequence[str]) -> dict[str, Any]:
