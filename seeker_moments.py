@@ -46,15 +46,15 @@ class Parameters:
     def __post_init__(self) -> None:
         for name in ("groups", "bins", "components", "parts"):
             if getattr(self, name) < 1:
-                raise ValueError(f"moments: {name} must be at least 1, not {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not self.outlying > 0:
-            raise ValueError(f"moments: outlying must be positive, not {self.outlying}")
+            raise ValueError(f"outlying must be positive, not {self.outlying}")
 
 
 # Added to the covariance's diagonal, in units of its mean. The value with the largest predicted separation counts.
 _SHRINKAGES = (0.001, 0.01, 0.1)
 _BLOCK = 512  # stays worked on at once
-_QUIET = 1e-4  # a direction with a smaller share of its usual variance or sampling noise has none
+_QUIET = 1e-3  # a direction with a smaller share of its usual variance or sampling noise has none
 _SMALL = 500  # up to so many stays or columns, all directions are found instead of the leading ones
 _AGREEMENT = 0.05  # ridge on the correlation matrix of the tests
 _SAME = 1e-6  # a column with a smaller standard deviation is constant
@@ -108,7 +108,7 @@ def likelihood_ratio_test(
     square is added to the noise. The generalised eigenvectors of noise and S are directions that can be judged one by
     one. They are sorted by noise, and put into groups. In a group, the mean square of the differences tells what share
     of them can be leak: (1 / M) / (mean square), which is the weight of a linear least-squares estimate of the leak.
-    So noise and bias need not be known exactly.
+    So noise and bias need not be known exactly. The mean square counts as at least leak and sampling noise together.
 
     Parameters
     ----------
@@ -122,7 +122,8 @@ def likelihood_ratio_test(
     scores : ndarray of float64, shape [M]
         Mean 0; standard deviation 1, or 0 if nothing varies.
     separation : float
-        Predicted difference between members' and others' mean score, in standard deviations.
+        Predicted difference between members' and others' mean score, in standard deviations. It is cautious if the
+        release has less noise than independent draws, and too high if there is no leak.
     """
     spread = real.std(axis=0, dtype=np.float64)
     varies = spread > _SAME * max(1.0, float(np.abs(real).max(initial=0)))
@@ -143,23 +144,29 @@ def likelihood_ratio_test(
     else:
         noise = np.diag(bias)
     within = real.T @ real / np.float32(len(real))
-    noise += made.T @ made / np.float32(len(made) ** 2)
+    sampled = made.T @ made / np.float32(len(made) ** 2)
+    noise += sampled
     best = np.zeros(len(real)), 0.0
     for shrinkage in _SHRINKAGES:
+        ridge = np.float32(shrinkage * np.trace(within) / len(within))
         ridged = within.copy()
-        ridged[np.diag_indices_from(ridged)] += np.float32(shrinkage * np.trace(within) / len(within))
+        ridged[np.diag_indices_from(ridged)] += ridge
         noisiness, directions = eigh(noise, ridged, driver="gvd", check_finite=False)
         difference = (directions.T @ shift).astype(np.float64)
-        leak = np.einsum("ij,ij->j", directions, within @ directions).astype(np.float64) / len(real)
+        # Directions have length 1 in the ridged covariance, so this is their variance without the ridge.
+        leak = np.maximum(1 - ridge * np.square(directions).sum(axis=0, dtype=np.float64), 0) / len(real)
+        sampling = np.einsum("ij,ij->j", directions, sampled @ directions).astype(np.float64)
         weights = np.zeros(len(difference))
         told = np.flatnonzero(leak * len(real) > _QUIET)  # along the others, enlarged stays do not differ
         for group in _groups(noisiness[told], _QUIET / len(made), parameters.groups):
             group = told[group]
             observed = np.mean(difference[group] ** 2)
-            weights[group] = difference[group] / max(observed, leak[group].mean(), 1e-30) / len(real)
+            least = leak[group].mean() + sampling[group].mean()
+            weights[group] = difference[group] / max(observed, least, 1e-30) / len(real)
         statistic = (real @ (directions @ weights.astype(np.float32))).astype(np.float64)
         deviation = float(statistic.std())
-        separation = 2 * len(real) * float(weights**2 @ leak) / deviation if deviation > 0 else 0.0
+        # Two halves are at most 2 apart: then they have all the variance.
+        separation = min(2 * len(real) * float(weights**2 @ leak) / deviation, 2.0) if deviation > 0 else 0.0
         if separation > best[1]:
             best = (statistic - statistic.mean()) / deviation, separation
     return best
@@ -176,6 +183,8 @@ def _groups(noisiness: np.ndarray, quiet: float, count: int) -> Iterator[np.ndar
 def combine(tests: list[tuple[np.ndarray, float]]) -> np.ndarray:
     """Combine tests as a linear discriminant does: their covariance is seen, and each predicts its own separation.
 
+    Predictions are squared first. A small one is mostly noise taken for leak, and would dilute what is found elsewhere.
+
     Parameters
     ----------
     tests : list of (scores [M], separation)
@@ -187,7 +196,7 @@ def combine(tests: list[tuple[np.ndarray, float]]) -> np.ndarray:
         Standard deviation 1, or 0 if no test says anything.
     """
     scores = np.stack([score for score, _ in tests])
-    separations = np.array([separation for _, separation in tests])
+    separations = np.square([separation for _, separation in tests])
     covariance = scores @ scores.T / scores.shape[1]
     # The ridge keeps two tests that nearly agree from being played off against each other.
     weights = np.linalg.solve(covariance + _AGREEMENT * np.eye(len(scores)), separations)

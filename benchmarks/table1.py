@@ -8,8 +8,7 @@ and non-members) in FOLDER, so what is finished is not done again. `--setting ti
 hider other parameters; `--slow_seeds 1` plays TimeGAN, genetic and the published adversarial with seed 1 alone.
 Prints Markdown; `--write NAME` also puts it into docs/table1.md between that name's marks, and draws table1-NAME.svg.
 
-The seekers are those of this repository, matching also by stays and by time points whatever the lengths, and those in
-benchmarks/outside_seekers, which no hider here was tuned against.
+The seekers are those of this repository, matching also by stays and by time points whatever the lengths.
 """
 
 import argparse
@@ -71,7 +70,7 @@ def write_submissions(folder: Path, settings: dict[str, str], only: Sequence[str
         old.unlink()
     methods = [(name, module, settings.get(name, setting)) for name, module, setting in HIDERS]
     methods = [method for method in methods if method[0] in only]
-    for source in [*sorted(ROOT.glob("seeker_*.py")), *sorted((ROOT / "benchmarks/outside_seekers").glob("*.py"))]:
+    for source in sorted(ROOT.glob("seeker_*.py")):
         (folder / source.name).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     methods += [(name, *method) for name, method in SEEKER_SETTINGS.items()]
     for name, module, setting in methods:
