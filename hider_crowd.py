@@ -8,7 +8,7 @@ those are made as uncertain as `leak` asks for:
 1. Fit the model to the patients. Its numbers, for F features: some quantiles of each feature (`Marginal`); what share
    of a feature's variance lies between stays, fades with time, or is noise; its trend (`Course`); how features, and
    how often each is measured, go together between stays and at one time, along a few directions; types of rows, that
-   is, which measurements come together, and how types follow one another; quantiles of lengths, durations and starts.
+   is, which measurements come together, and how types follow one another; quantiles of durations and starts.
    `Model.numbers` counts them: about 1,000 for 38 features.
 2. Draw n / c stays from that model and fit the model again, to them. This is the noise: it has c times the sampling
    variance of each number, in the numbers' own covariance, and no patient's share in it.
@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtr, ndtri
 from sklearn.cluster import MiniBatchKMeans
 
@@ -45,16 +46,14 @@ class Parameters:
     leak: float = 0.55  # Re-ID that the best attack on the model's numbers may reach; fixes the noise
     levels: int = 7  # quantiles of each feature
     row_types: int = 4  # types of rows by what is measured in them
-    stay_directions: int = 4  # in which stays differ; fewer if there are fewer than 500 patients for each
-    row_directions: int = 2  # in which values at one time differ from their stay's; likewise, 1,000 patients
+    between: int = 120  # strongest correlations kept between stays; at most one for each 20 patients
+    within: int = 40  # likewise between values of one time; at most one for each 50 patients
     components: int = 20  # cells only: directions in which stays differ; fewer with fewer than 50 patients for each
 
     def __post_init__(self) -> None:
-        for name, least in (("levels", 3), ("row_types", 1), ("stay_directions", 0), ("row_directions", 0)):
+        for name, least in (("levels", 3), ("row_types", 1), ("between", 0), ("within", 0), ("components", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
-        if self.components < 1:
-            raise ValueError(f"components must be at least 1, not {self.components}")
         if not 0.5 < self.leak <= 1:
             raise ValueError(f"leak must be above 0.5 and at most 1, not {self.leak}")
 
@@ -71,10 +70,9 @@ _PULL = 20.0  # shares of variance are pulled towards 0 as if so many more stays
 _MOST = 0.98  # of a variance that stay, course or directions may explain
 _ROWS_PER_TYPE = 200
 _ROWS_CLUSTERED = 30_000
-_MOST_UNEVEN = 3.0
 _LEAST_SCALE = 0.1
-_ROUNDS = 10  # of factoring
-_PATIENTS_PER_STAY_DIRECTION, _PATIENTS_PER_ROW_DIRECTION = 500, 1000
+_PATIENTS_BETWEEN, _PATIENTS_WITHIN = 20, 50  # for a correlation to be kept
+_LEAST_SIZE = 1e-3  # of an eigenvalue of kept correlations
 _BLOCK = 256  # stays whose rows are compared at once
 
 
@@ -110,8 +108,8 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     stays, time_points, _ = data.shape
     parameters = replace(
         parameters,
-        stay_directions=min(parameters.stay_directions, max(1, stays // _PATIENTS_PER_STAY_DIRECTION)),
-        row_directions=min(parameters.row_directions, max(1, stays // _PATIENTS_PER_ROW_DIRECTION)),
+        between=min(parameters.between, stays // _PATIENTS_BETWEEN),
+        within=min(parameters.within, stays // _PATIENTS_WITHIN),
     )
     model = fit(data, padding_mask, parameters, rng)
     noise = noise_for(parameters.leak, model.numbers, stays)
@@ -168,7 +166,7 @@ class Marginal:
         """Turn normal scores into values."""
         if len(self.scores) < len(self.values):
             return self.values[np.searchsorted(self.scores, scores)]
-        values = np.interp(scores, self.scores, self.values)
+        values = PchipInterpolator(self.scores, self.values)(np.clip(scores, -_EDGE, _EDGE))
         return np.round(values / self.step) * self.step if self.step else values
 
 
@@ -184,6 +182,8 @@ class Course:
         Its time constant, in the data's unit of time.
     slope, centre : ndarray
         Trend over all patients: slope x (time - centre).
+    repeats : ndarray
+        Share of values that repeat the stay's value before, of a feature with many values.
     """
 
     stay: np.ndarray
@@ -191,6 +191,7 @@ class Course:
     constant: np.ndarray
     slope: np.ndarray
     centre: np.ndarray
+    repeats: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -200,14 +201,19 @@ class Model:
     Attributes
     ----------
     marginals : list of F Marginals
-        Feature 0: of intervals, as multiples of the stay's mean interval.
-    length, duration, start : Marginal
-        Of a stay's number of rows, time from first to last row, and first time.
+        Feature 0: of intervals between rows.
+    start : Marginal
+        Of a stay's first time.
+    duration : Marginal or None
+        Of the time from first to last row, of stays with fewer than T rows; None if there are none such.
     course : Course
-    between : ndarray, shape [2 F, D]
-        Directions in which stays differ: levels of F features, how often F - 1 features are measured, length.
-    within : ndarray, shape [F, E]
-        Directions in which values of one time differ from their stays'.
+    between : ndarray, shape [2 F, 2 F]
+        Root of the correlations between stays: levels of F features, how often F - 1 features are measured, duration.
+    links_between : int
+        How many of these correlations were kept.
+    within : ndarray, shape [F, F]
+        Root of the correlations between values of one time, beside their stays' levels.
+    links_within : int
     measured : ndarray, shape [K, F - 1]
         Probability of each feature to be measured in a row of each type.
     first, succession : ndarray, shapes [K] and [K, K]
@@ -217,12 +223,13 @@ class Model:
     """
 
     marginals: list[Marginal]
-    length: Marginal
-    duration: Marginal
     start: Marginal
+    duration: Marginal | None
     course: Course
     between: np.ndarray
+    links_between: int
     within: np.ndarray
+    links_within: int
     measured: np.ndarray
     first: np.ndarray
     succession: np.ndarray
@@ -231,10 +238,10 @@ class Model:
     @property
     def numbers(self) -> int:
         """How many population numbers the model holds, p."""
-        curves = [*self.marginals, self.length, self.duration, self.start]
-        arrays = [*vars(self.course).values(), self.between, self.within, self.measured]
-        arrays += [self.first, self.succession, self.uneven]
-        return sum(len(curve.values) for curve in curves) + sum(array.size for array in arrays)
+        curves = [*self.marginals, self.start, *([self.duration] if self.duration else [])]
+        arrays = [*vars(self.course).values(), self.measured, self.first, self.succession, self.uneven]
+        links = self.links_between + self.links_within
+        return sum(len(curve.values) for curve in curves) + links + sum(array.size for array in arrays)
 
     def draw(self, stays: int, time_points: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw stays.
@@ -246,25 +253,34 @@ class Model:
         padding_mask : ndarray of bool, of the same shape
         """
         course, features = self.course, len(self.marginals)
-        drawn = _along(self.between, stays, rng)
+
+        def together(root: np.ndarray) -> np.ndarray:
+            return rng.standard_normal((stays, len(root))) @ root.T
+
+        drawn = together(self.between)
         level, often = drawn[:, :features], drawn[:, features:-1]
-        lengths = np.clip(np.rint(self.length.to_units(drawn[:, -1])), 1, time_points).astype(int)
-        time = self._clocks(level[:, 0], lengths, time_points, rng)
+        time = self._clocks(level[:, 0], time_points, rng)
+        lengths = np.full(stays, time_points)
+        if self.duration:
+            lengths = np.maximum(1, (time <= self.duration.to_units(drawn[:, -1])[:, None]).sum(axis=1))
         start = self.start.to_units(rng.standard_normal(stays))
 
         noise = np.sqrt(np.maximum(1 - course.stay - course.fading, 0))
         thresholds = ndtri(self.measured) * np.sqrt(1 + self.uneven**2)
         rows = np.full((stays, time_points, features), np.nan)
         kind = _choose(np.broadcast_to(self.first, (stays, len(self.first))), rng)
-        state = _along(self.within, stays, rng)
+        state = together(self.within)
+        before = np.full((stays, features), np.nan)  # each feature's value before
         for t in range(time_points):
             if t:
                 kind = _choose(self.succession[kind], rng)
                 kept = np.exp(-(time[:, t] - time[:, t - 1])[:, None] / course.constant)
-                state = kept * state + np.sqrt(1 - kept**2) * _along(self.within, stays, rng)
+                state = kept * state + np.sqrt(1 - kept**2) * together(self.within)
             score = np.sqrt(course.stay) * level + np.sqrt(course.fading) * state
-            score += noise * _along(self.within, stays, rng) + course.slope * (time[:, t, None] - course.centre)
+            score += noise * together(self.within) + course.slope * (time[:, t, None] - course.centre)
             measured = rng.standard_normal(often.shape) < thresholds[kind] + self.uneven * often
+            score = np.where((rng.random(score.shape) < course.repeats) & ~np.isnan(before), before, score)
+            before[:, 1:] = np.where(measured, score[:, 1:], before[:, 1:])
             rows[:, t, 1:] = np.where(measured & (t < lengths)[:, None], score[:, 1:], np.nan)
         for feature in range(1, features):
             here = np.isfinite(rows[:, :, feature])
@@ -272,16 +288,13 @@ class Model:
         rows[:, :, 0] = start[:, None] + time
         return real_rows_last(rows, lengths), front_padding(lengths, time_points, features)
 
-    def _clocks(self, level: np.ndarray, lengths: np.ndarray, time_points: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw times since the first row, shape [stays, time_points]; after the last row they stand still."""
+    def _clocks(self, level: np.ndarray, time_points: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw times since the first row of stays whose intervals have these levels, shape [stays, time_points]."""
         own = self.course.stay[0]
         scores = np.sqrt(own) * level[:, None] + np.sqrt(1 - own) * rng.standard_normal((len(level), time_points))
         intervals = np.maximum(self.marginals[0].to_units(scores), 0)
         intervals[:, 0] = 0
-        intervals[np.arange(time_points) >= lengths[:, None]] = 0
-        time = intervals.cumsum(axis=1)
-        duration = self.duration.to_units(rng.standard_normal(len(level)))
-        return time * (duration / np.where(time[:, -1] > 0, time[:, -1], 1))[:, None]
+        return intervals.cumsum(axis=1)
 
 
 # ------------------------------------------------------------------------------------------------------ fitting
@@ -311,10 +324,11 @@ def fit(
     values = real_rows_first(np.where(padded[:, :, None], np.nan, data[kept]), padded)
     lengths = stay_lengths(padded)
     stays, _, features = values.shape
-    time, start, duration = _take_out_times(values, lengths)
+    time, start = _take_out_times(values)
+    duration = np.nanmax(time, axis=1)
 
     seen = np.isfinite(values)
-    marginals, course = [], np.zeros((5, features))
+    marginals, course = [], np.zeros((6, features))
     scores, level = np.zeros(values.shape, np.float32), np.zeros((stays, features))
     unit = float(np.median(duration)) or 1.0
     for feature in range(features):
@@ -328,17 +342,18 @@ def fit(
     level /= np.maximum(count, 1)
 
     measured, first, succession, uneven, often = _fit_measuring(seen, lengths, parameters.row_types, rng)
-    known = np.column_stack([count > 0, np.ones((stays, features), bool)])
-    between = _correlations(np.column_stack([level, often, _normal_scores(lengths)]), known, course[0])
+    ended = lengths < values.shape[1]
+    lasted = np.zeros(stays)
+    lasted[ended] = _normal_scores(duration[ended])
+    known = np.column_stack([count > 0, np.ones(often.shape, bool), ended])
+    between = _correlations(np.column_stack([level, often, lasted]), known, course[0])
     return Model(
         marginals,
-        *(
-            Marginal.fit(each, np.arange(stays), parameters.levels, patients)
-            for each in (lengths.astype(float), duration, start)
-        ),
+        Marginal.fit(start, np.arange(stays), parameters.levels, patients),
+        Marginal.fit(duration[ended], np.flatnonzero(ended), parameters.levels, patients) if ended.any() else None,
         Course(*course),
-        _directions(between, parameters.stay_directions),
-        _directions(_correlations_within(scores, level, seen), parameters.row_directions),
+        *_strongest(between, parameters.between),
+        *_strongest(_correlations_within(scores, level, seen), parameters.within),
         measured,
         first,
         succession,
@@ -346,22 +361,16 @@ def fit(
     )
 
 
-def _take_out_times(values: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Replace feature 0 by intervals over the stay's mean interval, in place.
+def _take_out_times(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Replace feature 0 by the interval before each row, in place; return times since the first row, and first times.
 
-    Returns
-    -------
-    time : ndarray, shape [N, T]
-        Since the stay's first row.
-    start, duration : ndarray, shape [N]
+    Shapes are [N, T, F], [N, T] and [N].
     """
     start = values[:, 0, 0].copy()
     time = values[:, :, 0] - start[:, None]
-    duration = time[np.arange(len(values)), lengths - 1]
-    mean = duration / np.maximum(lengths - 1, 1)
-    values[:, 1:, 0] = np.diff(time, axis=1) / np.where(mean > 0, mean, 1)[:, None]
+    values[:, 1:, 0] = np.diff(time, axis=1)
     values[:, 0, 0] = np.nan
-    return time, start, duration
+    return time, start
 
 
 def _fit_course(column: np.ndarray, time: np.ndarray, owner: np.ndarray, unit: float) -> tuple[np.ndarray, tuple]:
@@ -378,7 +387,7 @@ def _fit_course(column: np.ndarray, time: np.ndarray, owner: np.ndarray, unit: f
         The attributes of `Course`.
     """
     if len(np.unique(column)) < 2:
-        return np.zeros(len(column)), (0.0, 0.0, unit, 0.0, 0.0)
+        return np.zeros(len(column)), (0.0, 0.0, unit, 0.0, 0.0, 0.0)
     scores = _normal_scores(column)
     scores /= scores.var()
     centred = time - time.mean()
@@ -396,7 +405,7 @@ def _fit_course(column: np.ndarray, time: np.ndarray, owner: np.ndarray, unit: f
         changes += np.count_nonzero((column[step:] != column[:-step])[same])
     product, lag, weight = map(np.concatenate, (products, lags, weights))
     if product.size and not changes:  # does not change within a stay: age, outcome
-        return scores, (1.0, 0.0, unit, 0.0, float(time.mean()))
+        return scores, (1.0, 0.0, unit, 0.0, float(time.mean()), 0.0)
     best, least = (0.0, 0.0, unit), np.inf
     for constant in unit * np.array(_FADING):
         faded = np.exp(-np.maximum(lag, 0) / constant)
@@ -411,7 +420,10 @@ def _fit_course(column: np.ndarray, time: np.ndarray, owner: np.ndarray, unit: f
         error = weight @ np.square(product - share[0] - share[1] * faded)
         if error < least:
             best, least = (float(share[0]), float(share[1]), float(constant)), error
-    return scores, (*best, slope, float(time.mean()))
+    same = owner[1:] == owner[:-1]
+    many = len(np.unique(column)) > _FEW_VALUES
+    repeats = np.count_nonzero((column[1:] == column[:-1])[same]) / (np.count_nonzero(same) + _PULL) if many else 0.0
+    return scores, (*best, slope, float(time.mean()), repeats)
 
 
 def _fit_measuring(
@@ -425,13 +437,15 @@ def _fit_measuring(
     real = np.arange(seen.shape[1]) < lengths[:, None]
     stay = np.nonzero(real)[0]
     rows = seen[real][:, 1:].astype(np.float32)
+    # What a row differs by from its stay: else types would tell stays apart, and a stay would wander through them.
+    apart = rows - (seen.sum(axis=1)[:, 1:] / lengths[:, None]).astype(np.float32)[stay]
     types = max(1, min(types, len(rows) // _ROWS_PER_TYPE))
     if types == 1 or not rows.shape[1]:
         kind = np.zeros(len(rows), int)
         types = 1
     else:
         clusters = MiniBatchKMeans(types, n_init=3, batch_size=4096, random_state=int(rng.integers(2**31)))
-        kind = clusters.fit(rows[rng.permutation(len(rows))[:_ROWS_CLUSTERED]]).predict(rows)
+        kind = clusters.fit(apart[rng.permutation(len(apart))[:_ROWS_CLUSTERED]]).predict(apart)
     overall = rows.mean(axis=0)
     sums = np.stack([rows[kind == k].sum(axis=0, dtype=float) for k in range(types)])
     measured = (sums + _PULL * overall) / (np.bincount(kind, minlength=types)[:, None] + _PULL)
@@ -442,14 +456,17 @@ def _fit_measuring(
     succession = np.ones((types, types))
     np.add.at(succession, (kind[:-1][follows], kind[1:][follows]), 1.0)
 
-    # A stay's tendency u moves each probability from Phi(q) to about Phi(q) + uneven x u x phi(q).
+    # How much stays differ by, as a share of the most they could (measured always or never), gives the correlation of
+    # the normal variables behind two rows of a stay (Sheppard 1899, exact for a probability of a half).
     of_type = np.zeros((len(lengths), types))
     np.add.at(of_type, (stay, kind), 1.0)
-    slope = of_type @ (np.exp(-0.5 * np.square(ndtri(measured))) / np.sqrt(2 * np.pi))
     beside = seen.sum(axis=1)[:, 1:] - of_type @ measured
+    most = of_type @ np.sqrt(measured * (1 - measured))
     excess = np.square(beside).sum(axis=0) - (of_type @ (measured * (1 - measured))).sum(axis=0)
-    uneven = np.sqrt(np.clip(excess / np.maximum(np.square(slope).sum(axis=0), 1e-9), 0, _MOST_UNEVEN**2))
-    scale = slope * uneven
+    share = np.clip(excess / np.maximum(np.square(most).sum(axis=0), 1e-9), 0, 1)
+    behind = np.minimum(np.sin(np.pi / 2 * share), _MOST)
+    uneven = np.sqrt(behind / (1 - behind))
+    scale = most * np.sqrt(share)
     often = np.divide(beside, scale, out=np.zeros_like(scale), where=scale > _LEAST_SCALE)
     return measured, first / first.sum(), succession / succession.sum(axis=1, keepdims=True), uneven, often
 
@@ -486,28 +503,23 @@ def _as_correlations(products: np.ndarray) -> np.ndarray:
     return correlations
 
 
-def _directions(correlations: np.ndarray, count: int) -> np.ndarray:
-    """Return loadings [K, count] such that loadings loadings^T is near to the correlations [K, K] off the diagonal.
+def _strongest(correlations: np.ndarray, count: int) -> tuple[np.ndarray, int]:
+    """Keep the `count` strongest correlations [K, K], set all others to 0, and make a correlation matrix of that.
 
-    Principal factors (Thurstone 1947): eigenvectors, with what the factors share put on the diagonal, a few times.
+    Returns
+    -------
+    root : ndarray, shape [K, K]
+        root root^T is the matrix.
+    count : int
+        Correlations kept.
     """
-    count = min(count, len(correlations) - 1)
-    shared, loadings = np.full(len(correlations), 0.5), np.zeros((len(correlations), 0))
-    for _ in range(_ROUNDS if count > 0 else 0):
-        reduced = correlations.copy()
-        np.fill_diagonal(reduced, shared)
-        size, vectors = np.linalg.eigh(reduced)
-        loadings = vectors[:, -count:] * np.sqrt(np.maximum(size[-count:], 0))
-        shared = np.minimum(np.square(loadings).sum(axis=1), _MOST)
-    total = np.square(loadings).sum(axis=1, keepdims=True)
-    return loadings * np.sqrt(_MOST / np.maximum(total, _MOST))
-
-
-def _along(directions: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw [count, K] numbers of variance 1 that go together along `directions` [K, D]."""
-    own = np.sqrt(1 - np.square(directions).sum(axis=1))
-    drawn = rng.standard_normal((count, directions.shape[1])) @ directions.T
-    return drawn + own * rng.standard_normal((count, len(directions)))
+    upper = np.abs(np.triu(correlations, 1))
+    count = min(count, np.count_nonzero(upper))
+    kept = upper >= np.sort(upper, axis=None)[len(upper) ** 2 - count] if count else np.zeros(upper.shape, bool)
+    sparse = np.where(kept | kept.T, correlations, 0) + np.eye(len(correlations))
+    size, vectors = np.linalg.eigh(sparse)
+    root = vectors * np.sqrt(np.maximum(size, _LEAST_SIZE))
+    return root / np.linalg.norm(root, axis=1, keepdims=True), count
 
 
 def _choose(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
