@@ -5,11 +5,11 @@ patients exactly, the best attack on those numbers labels Phi(sqrt(p / n) / 2) o
 members. Noise of c times a number's own sampling variance divides p by 1 + c. So the model below has few numbers, and
 those are made as uncertain as `leak` asks for:
 
-1. Fit the model to the patients. Its numbers, for F features: some quantiles of each feature (`Marginal`); what share
-   of a feature's variance lies between stays, fades with time, or is noise; its trend (`Course`); how features, and
-   how often each is measured, go together between stays and at one time, along a few directions; types of rows, that
-   is, which measurements come together, and how types follow one another; quantiles of durations and starts.
-   `Model.numbers` counts them: about 1,000 for 38 features.
+1. Fit the model to the patients. It holds: a few quantiles of each feature (`Marginal`), what share of a feature's
+   variance lies between stays, fades with time or is noise (`Course`), the strongest correlations between stays, of
+   levels and of how often features are measured, and between values of one time, types of rows by what is measured
+   together, how types follow one another, and quantiles of durations and starts. `Model.numbers` counts them: about
+   850 for 2,000 stays of 38 features.
 2. Draw n / c stays from that model and fit the model again, to them. This is the noise: it has c times the sampling
    variance of each number, in the numbers' own covariance, and no patient's share in it.
 3. Draw n stays from the second model. That is sampling noise once more, so p is divided by 2 + c in all. With
@@ -46,9 +46,9 @@ class Parameters:
     leak: float = 0.55  # Re-ID that the best attack on the model's numbers may reach; fixes the noise
     levels: int = 7  # quantiles of each feature
     row_types: int = 4  # types of rows by what is measured in them
-    between: int = 120  # strongest correlations kept between stays; at most one for each 20 patients
-    within: int = 40  # likewise between values of one time; at most one for each 50 patients
-    components: int = 20  # cells only: directions in which stays differ; fewer with fewer than 50 patients for each
+    between: int = 120  # strongest correlations kept between stays, at most one for each 20 patients
+    within: int = 40  # likewise between values of one time, at most one for each 50 patients
+    components: int = 20  # cells only: directions in which stays differ, at most one for each 50 patients
 
     def __post_init__(self) -> None:
         for name, least in (("levels", 3), ("row_types", 1), ("between", 0), ("within", 0), ("components", 1)):
@@ -120,7 +120,7 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
 
 
 def noise_for(leak: float, numbers: int, stays: int) -> float:
-    """Return c, the noise as a multiple of each number's sampling variance, from d'^2 = p / (n (2 + c)); 0 or more."""
+    """Return c, the noise as a multiple of each number's sampling variance, from d'^2 = p / (n (2 + c)), at least 0."""
     distance = 2 * ndtri(leak)
     return max(0.0, numbers / (stays * distance**2) - 2)
 
@@ -135,11 +135,11 @@ class Marginal:
     Attributes
     ----------
     values : ndarray, shape [K]
-        Quantiles; or the values of a feature that has few.
+        Quantiles, or the values of a feature that has few.
     scores : ndarray, shape [K] or [K - 1]
-        The quantiles' normal scores; or those that part one value from the next.
+        The quantiles' normal scores, or those that part one value from the next.
     step : float
-        What quantiles are rounded to, as the patients' values are; 0 for not at all.
+        What values are rounded to, as the patients' are. 0: they are not.
     """
 
     values: np.ndarray
@@ -172,7 +172,7 @@ class Marginal:
 
 @dataclass(frozen=True)
 class Course:
-    """How a feature's normal score goes through a stay; all attributes of shape [F].
+    """How a feature's normal score goes through a stay. All attributes have shape [F].
 
     Attributes
     ----------
@@ -472,9 +472,9 @@ def _fit_measuring(
 
 
 def _correlations(numbers: np.ndarray, known: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Correlate numbers [N, K] of stays where both are `known` [N, K]; few pairs pull a correlation towards 0.
+    """Correlate numbers [N, K] of stays where both are `known` [N, K]. Few pairs pull a correlation towards 0.
 
-    The first F numbers are means of scores whose variance between stays is `share` [F]; the rest of it is noise.
+    The first F numbers are means of scores whose variance between stays is `share` [F]. The rest is noise.
     """
     numbers = np.where(known, np.clip(numbers, -4, 4), 0)
     pairs = known.T.astype(float) @ known
@@ -529,7 +529,7 @@ def _choose(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:
-    """Return the standard normal quantile of each value's rank; equal values share the middle of their ranks."""
+    """Return the standard normal quantile of each value's rank. Equal values share the middle of their ranks."""
     ordered = np.sort(values)
     ranks = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
     return np.asarray(ndtri(ranks / (2 * max(len(values), 1))))
