@@ -19,7 +19,6 @@ this process. With `folder`, finished shadow runs are kept there and a later sta
 import contextlib
 import hashlib
 import json
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from utils.errors import UserError
+from utils.files import atomic_path
 from utils.methods import Method, find_method, load_method, seeker_scores, source_digest
 from utils.progress import progress_bar, without_bars
 from utils.solutions import parse_hider_output
@@ -290,13 +290,8 @@ def _key(input_dict: dict[str, Any], parameters: Parameters, names: list[str]) -
 
 def _keep_run(path: Path, members: np.ndarray, scores: np.ndarray) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.stem}-{os.getpid()}.npz")
-        try:
+        with atomic_path(path) as temporary:
             np.savez(temporary, members=members, scores=scores)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(
             f"shadow cannot keep its runs in {path.parent}: {error.strerror}; name another folder"

@@ -25,9 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT))
 
-from scoring.files import atomic_path, write_text  # noqa: E402
 from scoring.statistics import wilson_interval  # noqa: E402
 from scoring.utility.challenge import geometric_mean, rmse_rows  # noqa: E402
+from utils.files import atomic_path, write_text  # noqa: E402
 
 # Name in the table, module, setting; in the published table's order, then those that are not in it.
 HIDERS = (

@@ -22,9 +22,9 @@ import numpy as np  # noqa: E402
 
 import hider_timegan  # noqa: E402
 from examples.hider.timegan.timegan import timegan  # noqa: E402
-from scoring.files import atomic_path  # noqa: E402
 from scoring.report.projections import project  # noqa: E402
 from scoring.utility.posthoc import PUBLISHED_CODE, STRONGER, discriminative_score, predictive_score  # noqa: E402
+from utils.files import atomic_path  # noqa: E402
 from utils.parameters import parse_parameters  # noqa: E402
 
 DAYS = 24

@@ -1,8 +1,6 @@
 """Files that are either whole or absent, and archives that are checked when read."""
 
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from utils.errors import UserError
+from utils.files import atomic_path
 
 FORMAT = 1  # raised whenever a model's or a representation file's layout changes
 
@@ -30,15 +29,8 @@ _DAMAGED = (
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write under a temporary name, then rename: readers see the old file or the new one, never half of one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def write_text(path: Path, content: str) -> None:
@@ -58,16 +50,9 @@ def read_text(path: Path) -> str:
 
 def write_archive(path: Path, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays and what describes them as one compressed .npz. `kind` and the format's version travel with them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"kind": kind, "format": FORMAT, **meta}, ensure_ascii=False)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, meta=np.frombuffer(text.encode("utf-8"), np.uint8), **arrays)  # type: ignore[arg-type]
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, meta=np.frombuffer(text.encode("utf-8"), np.uint8), **arrays)  # type: ignore[arg-type]
 
 
 def read_archive(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
+from utils.files import atomic_path
 
 _FACTS = "facts.json"
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
@@ -88,19 +89,13 @@ class Store:
         path = self.path(kind, key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         facts = np.frombuffer(json.dumps(result.facts, sort_keys=True, allow_nan=False).encode(), np.uint8)
-        handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w+b") as file:
-                np.savez(file, **{_FACTS: facts}, **result.arrays)  # type: ignore[arg-type]
-                file.seek(-2, os.SEEK_END)  # the length of the comment, none so far
-                file.write(_DIGEST_BYTES.to_bytes(2, "little"))
-                file.write(_digest(file, kind, key, file.tell()))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with atomic_path(path) as temporary, temporary.open("w+b") as file:
+            np.savez(file, **{_FACTS: facts}, **result.arrays)  # type: ignore[arg-type]
+            file.seek(-2, os.SEEK_END)  # the length of the comment, none so far
+            file.write(_DIGEST_BYTES.to_bytes(2, "little"))
+            file.write(_digest(file, kind, key, file.tell()))
+            file.flush()
+            os.fsync(file.fileno())
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)  # the new name, too, outlives a power cut

@@ -12,6 +12,7 @@ import numpy as np
 from utils.arrays import read_npz
 from utils.data_preprocess import load_and_reshape
 from utils.data_utils import data_division
+from utils.files import atomic_path
 
 RESCORE = ("rescore", "reevaluate")
 UNREADABLE_NPZ = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)  # what np.load raises on bad files
@@ -55,8 +56,7 @@ def load_data(
     data, padding_mask = found or load_and_reshape(csv, max_seq_len, debug_data)
     _, (train_idx, test_idx) = data_division(range(len(data)), seed=seed, divide_rates=[train_rate, 1 - train_rate])
     if found is None:
-        temporary = kept.with_name(f".{kept.stem}-{os.getpid()}.npz")
-        try:
+        with atomic_path(kept) as temporary:
             np.savez(
                 temporary,
                 raw_data=data,
@@ -65,9 +65,6 @@ def load_data(
                 test_idx=test_idx,
                 read_as=read_as,
             )
-            temporary.replace(kept)
-        finally:
-            temporary.unlink(missing_ok=True)
     return data, padding_mask, train_idx, test_idx
 
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from scoring.contract import ARRAYS, Role
 from scoring.data import datasets as data_sets
-from scoring.files import atomic_path
 from scoring.report import plots
 from scoring.round import Round
 from scoring.sandbox import Outcome, ProcessSandbox
@@ -34,6 +33,7 @@ from scoring.tournament.schedule import prepare
 from scoring.tournament.settings import Context, Settings
 from scoring.tournament.work import generated_data, hide, load_round
 from utils.errors import UserError
+from utils.files import atomic_path
 
 IMAGE = "codalab/codalab-legacy:py312"
 FAILED = {"hider": 9.99, "seeker": 1.0}  # the worst there is, of what the first column holds

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars
 
-from scoring.files import atomic_path
+from utils.files import atomic_path
 
 
 def write_table(tables: Iterable[polars.DataFrame], path: Path) -> str:

@@ -9,8 +9,8 @@ from scoring.data.datasets import load
 from scoring.data.hospital import convert
 from scoring.data.layout import Layout
 from scoring.data.release import description_path, read_description, release_frame, write_release
-from scoring.files import write_text
 from utils.errors import UserError
+from utils.files import write_text
 from utils.progress import progress_bar
 from utils.solutions import UNREADABLE_NPZ, load_generated_data
 

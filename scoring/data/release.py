@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars
 
-from scoring.files import atomic_path
 from utils.errors import UserError
+from utils.files import atomic_path
 from utils.stays import padded_rows
 
 FORMATS = (".csv", ".parquet")

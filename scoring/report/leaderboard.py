@@ -11,11 +11,11 @@ import jinja2
 import numpy as np
 
 from scoring.contract import Role
-from scoring.files import write_text
 from scoring.statistics import mean_interval, wilson_interval
 from scoring.tournament.intake import Entrant
 from scoring.tournament.schedule import Results
 from scoring.tournament.work import FinishedRun
+from utils.files import write_text
 
 NO_HIDER_SCORE, NO_SEEKER_SCORE = 9.99, -9.99  # the contract's, where none could be computed
 _NOTHING = FinishedRun("", "ok", "")

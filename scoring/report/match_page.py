@@ -10,12 +10,13 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from scoring import files, statistics
+from scoring import statistics
 from scoring.report import plots
 from scoring.report.arrays import FloatArray, ReportArrays, distance_figures, finite_distances
 from scoring.report.texts import number, percent, ratio
 from scoring.report.utility_card import utility_context
 from scoring.report.verdict import evidence, labels_clause, other_clauses, unchanged
+from utils.files import write_text
 
 _SERIES_SHOWN = 4  # features of the one stay
 _MARGINALS_SHOWN = 12  # the rest unfold on a click
@@ -68,7 +69,7 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         marginals=_marginals(names, arrays),
         marginals_shown=_MARGINALS_SHOWN,
     )
-    files.write_text(path, page)
+    write_text(path, page)
 
 
 # --- tables ---

@@ -14,10 +14,10 @@ import numpy as np
 
 from scoring import __version__
 from scoring.attacks import WorstAttack
-from scoring.files import write_text
 from scoring.report.arrays import ReportArrays, distance_figures
 from scoring.report.verdict import verdict
 from scoring.statistics import reidentification
+from utils.files import write_text
 
 FORMAT = 1
 

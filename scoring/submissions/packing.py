@@ -14,7 +14,6 @@ from scoring import cli
 from scoring.contract import Role
 from scoring.data.datasets import DataSet
 from scoring.data.simulate import simulate
-from scoring.files import atomic_path
 from scoring.round import Round, divide_as_2020
 from scoring.sandbox import Limits, Outcome, ProcessSandbox
 from scoring.sandbox.interface import DEFAULT_IMAGE
@@ -22,6 +21,7 @@ from scoring.submissions.players import Player, find_player
 from scoring.submissions.submission import HOME, Submission, check_image, package_files, take_in
 from utils.data_preprocess import reshape_longitudinal
 from utils.errors import UserError
+from utils.files import atomic_path
 
 LEFT_OUT = {".csv", ".npz", ".zip", ".pyc", ".log"}  # data and outputs. Trained weights travel as .npy, .h5, ...
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the same content gives the same zip

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from scoring.files import write_text
 from scoring.report.arrays import ReportArrays
 from scoring.report.comparison import compare
 from scoring.report.match_page import write_report
@@ -19,6 +18,7 @@ from scoring.strangers import Failed, Reason, untrusted
 from scoring.tournament.intake import Entrant
 from scoring.tournament.settings import Context
 from scoring.tournament.work import FORMAT, FinishedRun, generated_data, load_round, stored_result
+from utils.files import write_text
 from utils.text import printable
 
 REPORT_SECONDS = 3600.0

@@ -16,7 +16,6 @@ import numpy as np
 
 from scoring.contract import Role
 from scoring.data.datasets import DataSet
-from scoring.files import write_text
 from scoring.report.result import plain_json, versions
 from scoring.round import Division, Round, divide_by_key
 from scoring.sandbox import ProcessSandbox, Sandbox
@@ -28,6 +27,7 @@ from scoring.tournament.settings import Context
 from scoring.utility.challenge import ConstantScores, constant_scores, judge, mean_scores
 from utils.data_preprocess import preprocess_imputed
 from utils.errors import UserError
+from utils.files import write_text
 from utils.metric_utils import UtilityScores, utility_scores
 
 FORMAT = 3  # of what is stored. With another number everything is computed anew.

@@ -9,14 +9,11 @@ paper's: networks, losses, then the phases in their order. What differs from the
 - The GRU's reset gate acts behind the matrix product (as in cuDNN and Keras), not before it.
 """
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
-import os
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +24,7 @@ from tqdm import tqdm
 
 from utils.data_preprocess import PADDING_FILL
 from utils.errors import UserError
+from utils.files import atomic_path
 from utils.misc import legacy_rng
 from utils.progress import progress_bar
 from utils.recurrent import Adam, Module, Network, apply
@@ -543,20 +541,8 @@ class _Checkpoint:
     def save(self, state: _Networks, place: tuple[int, int]) -> None:
         """Write the file whole or not at all."""
         arrays = {f"{n}_{f}": getattr(a, f).numpy() for n, a in state._asdict().items() for f in Adam._fields}
-        with _atomic(self._path) as file:
+        with atomic_path(self._path) as temporary, temporary.open("wb") as file:
             np.savez(file, place=np.array(place), **arrays)
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _atomic(path: Path) -> Iterator[Any]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", dir=path.parent)  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
