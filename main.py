@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "-m",
         "--max_seq_len",
-        type=cli.whole(1, 10**6),
+        type=cli.whole(1, 100_000),
         default=100,
         metavar="INT",
         help="time points kept of each stay",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from scoring.strangers import Failed, Reason
+from utils.data_preprocess import LARGEST
 from utils.solutions import RESCORE, parse_hider_output
 
 Role = Literal["hider", "seeker"]
@@ -21,7 +22,6 @@ ARRAYS: dict[Role, tuple[str, ...]] = {  # the input_dict without `seed`
         "enlarged_data_padding_mask",
     ),
 }
-LARGEST = 1e30  # of generated values: their squares and sums stay finite, and they fit into float32
 
 
 def check_generated(

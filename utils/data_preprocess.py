@@ -7,6 +7,9 @@ cache; the cost grows linearly in stays, and beyond input and output the memory 
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from sklearn.preprocessing import MinMaxScaler
 
 PADDING_FILL = -1.0
+LARGEST = 1e30  # of measurements and of generated values: their squares and sums stay finite, and float32 holds them
 
 _NULL_VALUES = ["", "NA", "N/A", "n/a", "NULL", "null", "None", "nan", "-nan", "-NaN", "#N/A", "<NA>"]
 _BLOCK_CELLS = 1 << 18  # 2 MiB of float64: a block and its scaled copy stay in the cache
@@ -104,8 +108,11 @@ def read_longitudinal_csv(path: Path, rows: int | None = None, text_columns: Seq
     try:
         frame = polars.read_csv(path, schema_overrides=types, **options)
     except polars.exceptions.PolarsError as error:
-        texts = polars.read_csv(path, infer_schema=False, truncate_ragged_lines=True, **options)
-        raise UserError(_first_bad_cell(path, texts, values) or f"{path}: {_first_line(error)}") from error
+        told = None
+        with contextlib.suppress(polars.exceptions.PolarsError):  # an open quote: no cells can be told apart
+            texts = polars.read_csv(path, infer_schema=False, truncate_ragged_lines=True, **options)
+            told = _first_bad_cell(path, texts, values)
+        raise UserError(told or f"{path} cannot be read as CSV: {_first_line(error)}") from error
     if frame.is_empty():
         raise UserError(f"{path} has a header and no rows")
     if frame["admissionid"].null_count():
@@ -114,11 +121,12 @@ def read_longitudinal_csv(path: Path, rows: int | None = None, text_columns: Seq
     numbers = frame["admissionid"].cast(polars.Int64, strict=False)
     if not numbers.null_count():
         frame = frame.with_columns(numbers)
-    for name in values:
-        infinite = frame[name].is_infinite()
-        if infinite.any():
+    sizes = frame.select(polars.col(values).abs().fill_nan(None))  # all columns at once: there may be thousands
+    for name, largest in zip(values, sizes.max().row(0), strict=True):
+        if largest is not None and largest > LARGEST:
+            what = "infinite" if math.isinf(largest) else f"beyond {LARGEST:g}"
             raise UserError(
-                f"{path}: column '{name}', row {int(infinite.arg_max() or 0) + 2} is infinite; leave it empty"
+                f"{path}: column '{name}', row {int(sizes[name].arg_max() or 0) + 2} is {what}; leave it empty"
             )
     return frame
 
@@ -135,7 +143,7 @@ def _first_bad_cell(path: Path, texts: polars.DataFrame, names: list[str]) -> st
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    return str(error).strip().splitlines()[0][:200]
 
 
 def reshape_longitudinal(frame: polars.DataFrame, max_seq_len: int) -> tuple[np.ndarray, np.ndarray]:
@@ -147,6 +155,11 @@ def reshape_longitudinal(frame: polars.DataFrame, max_seq_len: int) -> tuple[np.
         `admissionid`, then `time` and the features as float64.
     max_seq_len : int
         T, the number of time points kept of each stay.
+
+    Raises
+    ------
+    UserError
+        Where the array and its mask would not fit into this machine's memory.
     """
     _, stay = np.unique(frame["admissionid"].to_numpy(), return_inverse=True)
     order = np.argsort(stay, kind="stable")
@@ -160,6 +173,12 @@ def reshape_longitudinal(frame: polars.DataFrame, max_seq_len: int) -> tuple[np.
 
     values = frame.drop("admissionid")
     stays, features = len(lengths), values.width
+    needed = 9 * stays * max_seq_len * features
+    if needed > _memory_bytes():
+        raise UserError(
+            f"{stays:,} stays x {max_seq_len:,} time points x {features:,} features need {needed / 2**30:.0f} GiB, "
+            "more than this machine has; keep fewer time points (-m)"
+        )
     data = np.full((stays * max_seq_len, features), PADDING_FILL)
     for start in range(0, values.height, _ROW_CHUNK):
         chunk = slice(start, start + _ROW_CHUNK)
@@ -168,6 +187,10 @@ def reshape_longitudinal(frame: polars.DataFrame, max_seq_len: int) -> tuple[np.
     padded_steps = np.arange(max_seq_len) < padding[:, None]
     padding_mask = np.repeat(padded_steps[:, :, None], features, axis=2)
     return data.reshape(stays, max_seq_len, features), padding_mask
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 # ---------------------------------------------------------------------------------------------- preprocessing

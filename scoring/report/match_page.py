@@ -20,6 +20,7 @@ from utils.files import write_text
 
 _SERIES_SHOWN = 4  # features of the one stay
 _MARGINALS_SHOWN = 12  # the rest unfold on a click
+_MARGINALS_DRAWN = 200  # a table of thousands of columns would take minutes and make a page that no browser opens
 
 
 def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) -> None:
@@ -171,7 +172,7 @@ def _since_first(time: FloatArray) -> FloatArray:
 
 
 def _marginals(names: Sequence[str], arrays: ReportArrays) -> list[dict[str, Any]]:
-    """A small plot a feature, those whose distributions differ most first."""
+    """A small plot a feature, those whose distributions differ most first; of very many features only those."""
     drawn = []
     for index, edges, original, generated in arrays.histograms:
         if all(np.isfinite(values).all() for values in (edges, original, generated)) and edges[0] < edges[-1]:
@@ -184,7 +185,7 @@ def _marginals(names: Sequence[str], arrays: ReportArrays) -> list[dict[str, Any
             "differs": percent(min(-differs, 1.0)),
             "plot": plots.marginal_plot(index, names[index], edges, original, generated),
         }
-        for differs, index, edges, original, generated in drawn
+        for differs, index, edges, original, generated in drawn[:_MARGINALS_DRAWN]
     ]
 
 

@@ -63,6 +63,8 @@ def find_player(role: Role, wanted: str | None, home: Path, setting: str | None 
     UserError
         If there is no such thing. The message lists the known names.
     """
+    if wanted is not None and not wanted.strip():
+        raise UserError(f"the {role} has an empty name; name a method, a .py file, a folder or a .zip")
     if wanted is None:
         own = home / f"{role}.py"
         if own.is_file():
