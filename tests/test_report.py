@@ -457,8 +457,8 @@ def test_marginals_that_differ_most_come_first_and_the_rest_unfold(write):
     page = write(*simulated_match(features=20))
     shown = [int(i) for i in re.findall(r'aria-labelledby="marginal-(\d+)-title', page.source)]
     assert shown == list(range(19, -1, -1))
-    assert page.source.index("The other 8 features") < page.source.index('aria-labelledby="marginal-7-title')
-    assert page.source.index("The other 8 features") > page.source.index('aria-labelledby="marginal-8-title')
+    assert page.source.index("8 more features") < page.source.index('aria-labelledby="marginal-7-title')
+    assert page.source.index("8 more features") > page.source.index('aria-labelledby="marginal-8-title')
 
 
 def test_labels_without_scores_leave_out_the_curve_and_say_so(write):
