@@ -51,6 +51,39 @@ def test_the_hider_found_least_and_the_seeker_that_finds_most_come_first():
     assert leaky["worst_low"] < 0.9 < leaky["worst_high"]
 
 
+def kept(value):
+    return {"kept": {"headline": {"value": value, "low": max(value - 0.1, 0), "high": min(value + 0.1, 1)}}}
+
+
+def test_hiders_are_ranked_by_the_worst_seeker_and_the_frontier_is_of_worst_score_and_kept_utility(tmp_path):
+    rates = {
+        "even": {"good": 0.6, "bad": 0.6},
+        "uneven": {"good": 0.9, "bad": 0.1},
+        "useless": {"good": 0.5, "bad": 0.5},
+        "beaten": {"good": 0.7, "bad": 0.5},
+    }
+    found = results(rates)
+    found.utility = {"even": kept(0.5), "uneven": kept(0.9), "useless": kept(0.0), "beaten": kept(0.3)}
+    board = write_leaderboard(found, tmp_path)
+    assert [row["name"] for row in board["hiders"]] == ["useless", "even", "beaten", "uneven"]
+    assert board["frontier"] == ["useless", "even", "uneven"]
+    assert [row["kept"] for row in board["hiders"]] == [0.0, 0.5, 0.3, 0.9]
+    page = (tmp_path / "leaderboard.html").read_text()
+    assert "Privacy against utility" in page
+    assert "beaten: 0.700 found, 0.30 kept" in page
+    rows = list(csv.DictReader((tmp_path / "leaderboard.csv").read_text().splitlines()))
+    assert [float(row["kept"]) for row in rows[:4]] == [0.0, 0.5, 0.3, 0.9]
+
+
+def test_a_void_check_is_neither_passed_nor_failed():
+    found = results({"h": {"s": 0.5}})
+    checks = {"passed": None, "feature_prediction": [{"passed": None, "better_than_constant": False}]}
+    checks |= {"one_step_ahead": None, "one_step_ahead_without_time": None, "ratio_geometric_mean": 0.8}
+    found.utility["h"] = kept(0.2) | checks
+    row = leaderboard(found)["hiders"][0]
+    assert (row["utility"], row["features_passed"], row["features_tested"], row["untrained"]) == ("void", 0, 1, 1)
+
+
 def test_a_failed_cell_is_left_out_and_named():
     board = leaderboard(results(RATES, failed={("leaky", "good")}))
     leaky = next(row for row in board["hiders"] if row["name"] == "leaky")

@@ -300,10 +300,13 @@ def test_the_word_leak_follows_the_figure_that_shows_it():
 def test_a_predictor_no_better_than_a_constant_guess_is_no_proof_of_utility(write):
     result, arrays = simulated_match()
     for row, better in zip(result["utility"]["feature_prediction"], (True, False), strict=True):
-        row |= {"constant": 0.115, "better_than_constant": better}
+        row |= {"constant": 0.115, "better_than_constant": better, "passed": True if better else None}
+    result["utility"]["passed"] = None
     sentence = verdict(result)
-    assert "1 of 2 predictors trained on the original data are no better than a constant guess" in sentence
-    assert "a constant guess: 0.115, no worse than the original's predictor" in write(result, arrays).text
+    assert "1 of 2 are void: the predictors trained on the original data are no better than a constant" in sentence
+    page = write(result, arrays)
+    assert "a constant guess: 0.115, no worse than the original's predictor" in page.text
+    assert "The checks of 2020 void" in page.text
 
 
 def test_copied_members_are_a_leak_whatever_the_seeker_found(write):

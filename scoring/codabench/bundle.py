@@ -190,7 +190,8 @@ def _utility(
     )
     checks = [row["passed"] for row in verdict["feature_prediction"] or []]
     checks += [verdict["one_step_ahead"]["passed"]] if verdict["one_step_ahead"] else []
-    return sum(checks) / len(checks)
+    checks = [passed for passed in checks if passed is not None]  # a void check says nothing
+    return sum(checks) / len(checks) if checks else -1.0
 
 
 def _score_seeker(truths: dict[str, np.ndarray], results: Path) -> dict[str, float]:

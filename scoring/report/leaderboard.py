@@ -11,6 +11,7 @@ import jinja2
 import numpy as np
 
 from scoring.contract import Role
+from scoring.report.frontier import frontier, frontier_plot
 from scoring.statistics import mean_interval, wilson_interval
 from scoring.tournament.intake import Entrant
 from scoring.tournament.schedule import Results
@@ -22,12 +23,13 @@ _NOTHING = FinishedRun("", "ok", "")
 
 COLUMNS = (
     "role", "rank", "name", "score", "score_low", "score_high", "worst", "worst_low", "worst_high", "worst_opponent",
-    "matches", "utility", "features_passed", "features_tested", "one_step_ahead", "utility_ratio", "status",
+    "matches", "kept", "kept_low", "kept_high", "utility", "features_passed", "features_tested", "one_step_ahead",
+    "utility_ratio", "status",
 )  # fmt: skip
 
 
 def leaderboard(results: Results) -> dict[str, Any]:
-    """Rank hiders by mean re-identification score, lowest first, and seekers by theirs, highest first.
+    """Rank hiders by their worst re-identification score, lowest first, and seekers by their mean, highest first.
 
     Parameters
     ----------
@@ -37,7 +39,8 @@ def leaderboard(results: Results) -> dict[str, Any]:
     -------
     dict
         Plain JSON, the same for the same results whenever and wherever they were computed: `hiders` and `seekers`
-        (one entry each, best first), `matrix` (a row a hider, a cell a seeker), `refused`, `settings`. A mean's
+        (one entry each, best first), `frontier` (the hiders that no other beats in worst score and kept utility),
+        `matrix` (a row a hider, a cell a seeker), `refused`, `settings`. A mean's
         interval is over stays: each stay's share of right answers is one trial, for the opponents share the stays.
         `worst` is the most that any seeker found of a hider (the least that a seeker found of any), its interval
         that of one match.
@@ -45,7 +48,7 @@ def leaderboard(results: Results) -> dict[str, Any]:
     hiders = [_entry(results, hider, "hider") for hider in results.hiders]
     seekers = [_entry(results, seeker, "seeker") for seeker in results.seekers]
     # Where the score is equal (9.99 twice), the name decides: the order must not depend on who finished first.
-    hiders.sort(key=lambda entry: (entry["score"], entry["name"]))
+    hiders.sort(key=lambda entry: (NO_HIDER_SCORE if entry["worst"] is None else entry["worst"], entry["name"]))
     seekers.sort(key=lambda entry: (-entry["score"], entry["name"]))
     for entries in (hiders, seekers):
         for rank, entry in enumerate(entries, 1):
@@ -53,7 +56,14 @@ def leaderboard(results: Results) -> dict[str, Any]:
     matrix = [{"hider": h["name"], "cells": [_cell(results, h["name"], s["name"]) for s in seekers]} for h in hiders]
     refused = [{"name": entrant.name, "reason": entrant.refused} for entrant in results.refused]
     refused.sort(key=lambda entry: (entry["name"], entry["reason"]))
-    return {"hiders": hiders, "seekers": seekers, "matrix": matrix, "refused": refused, "settings": results.settings}
+    return {
+        "hiders": hiders,
+        "seekers": seekers,
+        "frontier": frontier(hiders),
+        "matrix": matrix,
+        "refused": refused,
+        "settings": results.settings,
+    }
 
 
 def write_leaderboard(results: Results, output: Path) -> dict[str, Any]:
@@ -73,7 +83,9 @@ def write_leaderboard(results: Results, output: Path) -> dict[str, Any]:
         lstrip_blocks=True,
     )
     environment.filters["score"] = lambda value: "-" if value is None else f"{value:.3f}"
-    write_text(output / "leaderboard.html", environment.get_template("leaderboard.html").render(board=board))
+    plot = frontier_plot(board["hiders"], board["settings"]["chance"])
+    page = environment.get_template("leaderboard.html").render(board=board, frontier_plot=plot)
+    write_text(output / "leaderboard.html", page)
     return board
 
 
@@ -154,20 +166,27 @@ def _failed(run: FinishedRun) -> str:
 
 
 def _utility(results: Results, hider: Entrant) -> dict[str, Any]:
-    utility = results.utility.get(hider.name)
-    if utility is None:
-        return {"utility": None}
+    utility = results.utility.get(hider.name) or {}
+    headline = utility["kept"]["headline"] if "kept" in utility else dict.fromkeys(("value", "low", "high"))
+    kept = {"kept": headline["value"], "kept_low": headline["low"], "kept_high": headline["high"]}
+    if "passed" not in utility:
+        return {**kept, "utility": None}
     rows, ahead = utility["feature_prediction"], utility["one_step_ahead"]
     return {
-        "utility": "passes" if utility["passed"] else "fails",
-        "features_passed": None if rows is None else sum(row["passed"] for row in rows),
+        **kept,
+        "utility": _outcome(utility["passed"]),
+        "features_passed": None if rows is None else sum(row["passed"] is True for row in rows),
         "features_tested": None if rows is None else len(rows),
-        "one_step_ahead": None if ahead is None else "passes" if ahead["passed"] else "fails",
+        "one_step_ahead": None if ahead is None else _outcome(ahead["passed"]),
         "utility_ratio": utility["ratio_geometric_mean"],
         "untrained": sum(
             not row["better_than_constant"] for row in [*(rows or []), utility["one_step_ahead_without_time"]] if row
         ),
     }
+
+
+def _outcome(passed: bool | None) -> str:
+    return "void" if passed is None else "passes" if passed else "fails"
 
 
 def _cell(results: Results, hider: str, seeker: str) -> dict[str, Any]:

@@ -44,15 +44,16 @@ def _checks_clause(result: Mapping[str, Any]) -> str:
     if predictions is None:
         clause = "2020 checks: feature prediction was skipped"
     else:
-        failed = [_failure(row) for row in predictions if not row["passed"]]
-        clause = f"2020 checks: {len(predictions) - len(failed)} of {len(predictions)} feature predictions pass"
+        failed = [_failure(row) for row in predictions if row["passed"] is False]
+        passed = sum(row["passed"] is True for row in predictions)
+        clause = f"2020 checks: {passed} of {len(predictions)} feature predictions pass"
         if failed:
             more = len(failed) - _FAILURES_NAMED
             named = ", ".join(failed[:_FAILURES_NAMED]) + (f" and {more} more" if more > 0 else "")
             clause += f" ({named})"
     if ahead is None:
         return clause + f", one-step-ahead prediction was skipped{_untrained(utility)}"
-    clause += f", one-step-ahead prediction {'passes' if ahead['passed'] else 'fails'}"
+    clause += f", one-step-ahead prediction {_outcome(ahead['passed'])}"
     without_time = utility["one_step_ahead_without_time"]
     details = [f"{ratio(ahead['ratio'])} the original's error"]
     if without_time is not None:
@@ -60,16 +61,20 @@ def _checks_clause(result: Mapping[str, Any]) -> str:
     return f"{clause} ({', '.join(details)}){_untrained(utility)}"
 
 
+def _outcome(passed: bool | None) -> str:
+    return "is void" if passed is None else "passes" if passed else "fails"
+
+
 def _untrained(utility: Mapping[str, Any]) -> str:
-    """Say where the predictors learnt nothing from the original data either: then a pass means nothing."""
+    """Say how many checks are void: the original's predictors learnt nothing there either."""
     rows = [*(utility["feature_prediction"] or []), utility["one_step_ahead_without_time"]]
     rows = [row for row in rows if row is not None and row.get("constant") is not None]
-    useless = sum(not row["better_than_constant"] for row in rows)
-    if not useless:
+    void = sum(not row["better_than_constant"] for row in rows)
+    if not void:
         return ""
     return (
-        f", but {useless} of {len(rows)} predictors trained on the original data are no better than a constant guess, "
-        "and passing those says nothing: more stays are needed to judge utility"
+        f", but {void} of {len(rows)} are void: the predictors trained on the original data are no better than a "
+        "constant guess, however often they were begun anew"
     )
 
 

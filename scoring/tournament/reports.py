@@ -30,7 +30,7 @@ def write_reports(
     hider: Entrant,
     hider_run: FinishedRun,
     seeker_runs: Sequence[tuple[Entrant, FinishedRun]],
-    utility: dict[str, Any] | None,
+    utility: dict[str, Any],
 ) -> dict[tuple[str, str], str]:
     """Write the reports of a hider's matches that are not there yet, as `main.py` writes one.
 
@@ -61,7 +61,7 @@ def _write_report(
     context: Context,
     hiding: tuple[Entrant, FinishedRun],
     seeking: tuple[Entrant, FinishedRun],
-    utility: dict[str, Any] | None,
+    utility: dict[str, Any],
     compared: Callable[[Round], ReportArrays],
 ) -> None:
     (hider, hider_run), (seeker, seeker_run) = hiding, seeking
@@ -82,7 +82,7 @@ def _write_report(
         scores=scores,
         settings=context.facts_of_a_match(),
         utility=utility,
-        utility_skipped=None if utility else "skipped in this tournament",
+        utility_skipped=None if "passed" in utility else "skipped in this tournament",
         warnings=round_.warnings,
         seconds={
             "hider": stored_result(context, "hider", hider_run.key).facts["seconds"],

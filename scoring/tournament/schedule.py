@@ -1,4 +1,4 @@
-"""Every hider against every seeker: each hider runs once, its utility is checked, each seeker plays each hider."""
+"""Every hider against every seeker: each hider runs once, its utility is judged, each seeker plays each hider."""
 
 import functools
 import sys
@@ -19,7 +19,7 @@ from scoring.tournament.intake import Entrant, enter
 from scoring.tournament.reports import write_logs, write_reports
 from scoring.tournament.secret import organiser_key
 from scoring.tournament.settings import TESTED_FEATURES, UTILITY_SEEDS, Context, Settings
-from scoring.tournament.work import FinishedRun, hide, judge_utility, score_utility, seek, split, store_data
+from scoring.tournament.work import FinishedRun, hide, judge_utility, score_kept, score_utility, seek, split, store_data
 from scoring.utility.challenge import draw_features
 from utils.errors import UserError
 from utils.misc import tf115_found
@@ -42,7 +42,7 @@ class Results:
     hider_runs : dict of hider's name to FinishedRun
     seeker_runs : dict of (hider's, seeker's name) to FinishedRun
     utility : dict of hider's name to dict
-        As in report.json. It is missing if it was not checked.
+        As in report.json: `kept`, and the results of the 2020 checks if they were run.
     labels : dict of (hider's, seeker's name) to ndarray of bool, shape [N]
         In the order of the data set.
     unreported : set of (hider's, seeker's name)
@@ -139,7 +139,7 @@ def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
         raise UserError(f"--feature_prediction_no {tested}: the data have only {count} features")
     checked = not (settings.skip_fp and settings.skip_osa)
     if checked and not tf115_found:
-        print("warning: utility checks skipped: TensorFlow is not installed")
+        print("warning: 2020 checks of utility skipped: TensorFlow is not installed")
         checked = False
     sandbox = choose_sandbox(settings.sandbox, settings.python or sys.executable, settings.images).name
     key = (settings.key or settings.output_dir / "key").resolve()
@@ -165,7 +165,7 @@ def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
 
 
 class _Schedule:
-    """Which work follows from which: a hider's run, then its utility, then the seekers, then the reports."""
+    """Which work follows from which: a hider's run, its kept utility, the 2020 checks, the seekers, the reports."""
 
     def __init__(
         self, context: Context, play_all: bool, names: Sequence[str], results: Results, pool: Executor
@@ -175,7 +175,7 @@ class _Schedule:
         self.checked = bool(context.utility_seeds)
         # Keys of the utility scores, by hider's name: of its data, and of its members themselves.
         self.scores: dict[tuple[str, Literal["generated", "members"]], str] = {}
-        units = len(results.hiders) * (1 + 2 * self.checked + len(results.seekers) + 1)
+        units = len(results.hiders) * (2 + 2 * self.checked + len(results.seekers) + 1)
         self.bar = progress_bar(units, "Tournament", "cell")
 
     def run(self) -> None:
@@ -200,8 +200,19 @@ class _Schedule:
         run = _finished(future)
         self.results.hider_runs[hider.name] = run
         if run.status != "ok":
+            self.bar.update(1 + 2 * self.checked + len(self.results.seekers) + 1)
+        else:
+            self._submit(functools.partial(self._after_judging, hider), score_kept, self.context, hider, run)
+
+    def _after_judging(self, hider: Entrant, future: Future[FinishedRun | dict[str, Any]]) -> None:
+        kept = future.result()
+        if isinstance(kept, FinishedRun):  # its data broke the scoring
+            self.results.hider_runs[hider.name] = kept
             self.bar.update(2 * self.checked + len(self.results.seekers) + 1)
-        elif self.checked:
+            return
+        self.results.utility[hider.name] = {"kept": kept}
+        if self.checked:
+            run = self.results.hider_runs[hider.name]
             self._submit(
                 functools.partial(self._after_scoring, hider, "generated"), score_utility, self.context, hider, run
             )
@@ -226,8 +237,8 @@ class _Schedule:
         utility = judge_utility(
             self.context, self.scores[hider.name, "members"], self.scores[hider.name, "generated"], self.names
         )
-        self.results.utility[hider.name] = utility
-        if utility["passed"] or self.play_all:
+        self.results.utility[hider.name] |= utility
+        if utility["passed"] is not False or self.play_all:
             self._seek(hider)
         else:
             self.bar.update(len(self.results.seekers) + 1)
@@ -243,7 +254,7 @@ class _Schedule:
         row = [(s, runs[hider.name, s.name]) for s in self.results.seekers if (hider.name, s.name) in runs]
         if len(row) == len(self.results.seekers):
             answered = [(s, run) for s, run in row if run.status == "ok"]
-            hider_run, utility = self.results.hider_runs[hider.name], self.results.utility.get(hider.name)
+            hider_run, utility = self.results.hider_runs[hider.name], self.results.utility[hider.name]
             self._submit(self._after_reports, write_reports, self.context, hider, hider_run, answered, utility)
 
     def _after_reports(self, future: Future[dict[tuple[str, str], str]]) -> None:

@@ -24,7 +24,8 @@ from scoring.strangers import Failed, HostError, Reason, untrusted
 from scoring.tournament.intake import Entrant
 from scoring.tournament.secret import fingerprint, organiser_key
 from scoring.tournament.settings import Context
-from scoring.utility.challenge import ConstantScores, constant_scores, judge, mean_scores
+from scoring.utility.challenge import ConstantScores, begun_anew, constant_scores, judge, mean_scores
+from scoring.utility.of_round import kept_facts, yardstick
 from utils.data_preprocess import preprocess_imputed
 from utils.errors import UserError
 from utils.files import write_text
@@ -277,6 +278,39 @@ def stored_result(context: Context, kind: str, result_key: str) -> StoredResult:
 # --- utility ---
 
 
+def score_kept(context: Context, hider: Entrant, hider_run: FinishedRun) -> "dict[str, Any] | FinishedRun":
+    """Measure the kept utility of a hider's data.
+
+    Returns
+    -------
+    dict or FinishedRun
+        `utility.kept` of report.json; or how the hider failed, if its data cannot be scored.
+    """
+    depends_on = {
+        "format": FORMAT,
+        "kept": hider_run.generated,
+        "data": context.data,
+        "split": split_name(context, hider.identity),
+        "versions": versions(),
+    }
+    kept_key = key(depends_on)
+    stored = context.store.get("kept", kept_key)
+    if stored is None:
+        generated = generated_data(context, hider_run)
+        with _TRAINING:
+            round_ = load_round(context, hider.identity)
+            ruler = yardstick(round_)
+            try:
+                with untrusted(Reason.SCORING):
+                    facts = kept_facts(round_, *generated, ruler)
+            except Failed as failed:
+                print(f"warning: the data of {hider.name} cannot be scored: {failed.detail}", file=sys.stderr)
+                return FinishedRun("", "invalid_output", failed.reason)
+        stored = StoredResult(plain_json(facts))
+        context.store.put("kept", kept_key, stored)
+    return dict(stored.facts)
+
+
 def score_utility(context: Context, hider: Entrant, hider_run: FinishedRun | None) -> "str | FinishedRun":
     """Train utility predictors on a hider's data, or on its members if it is None, and score them.
 
@@ -301,7 +335,7 @@ def score_utility(context: Context, hider: Entrant, hider_run: FinishedRun | Non
             round_ = load_round(context, hider.identity)
             test = round_.imputed_others()
             if hider_run is None:
-                facts = _utility_facts(context, round_.imputed_members(), test)
+                facts = _utility_facts(context, round_.imputed_members(), test, anew=True)
             else:
                 generated = generated_data(context, hider_run)
                 try:
@@ -314,7 +348,7 @@ def score_utility(context: Context, hider: Entrant, hider_run: FinishedRun | Non
     return scores_key
 
 
-def _utility_facts(context: Context, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+def _utility_facts(context: Context, train: np.ndarray, test: np.ndarray, anew: bool = False) -> dict[str, Any]:
     scores = utility_scores(
         {"it": train},
         test,
@@ -323,7 +357,11 @@ def _utility_facts(context: Context, train: np.ndarray, test: np.ndarray) -> dic
         one_step_ahead=not context.skip_osa,
         feature_prediction=bool(context.features),
     )["it"]
-    return {"scores": [s.to_json() for s in scores]} | constant_scores(train, test).to_json()
+    constant = constant_scores(train, test)
+    if anew:
+        pairs = zip(scores, context.utility_seeds, strict=True)
+        scores = [begun_anew(train, test, score, constant, seed) for score, seed in pairs]
+    return {"scores": [s.to_json() for s in scores]} | constant.to_json()
 
 
 def judge_utility(context: Context, original_key: str, generated_key: str, names: Sequence[str]) -> dict[str, Any]:
