@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from examples.seeker.binary_predictor.binary_predictor import enlarged_scores, lowest_are_members
+from examples.seeker.binary_predictor.binary_predictor import enlarged_scores
 from utils.data_preprocess import PADDING_FILL, FeatureStatistics, preprocess_imputed
+from utils.stays import label_highest, padding_of
 
 
 def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -34,13 +35,13 @@ def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(input_dict["seed"])
     enlarged, mask = input_dict["enlarged_data"], input_dict["enlarged_data_padding_mask"]
     generated, generated_mask = input_dict["generated_data"], input_dict["generated_data_padding_mask"]
-    if generated_mask is None:
-        generated_mask = np.broadcast_to((generated == PADDING_FILL).all(axis=2, keepdims=True), generated.shape)
-    scale = FeatureStatistics(enlarged, mask)  # one for both: scaled apart, equal stays would differ
+    generated_mask = padding_of(generated, generated_mask)
+    scale = FeatureStatistics(enlarged, mask)  # for both, since equal stays would differ if scaled apart
     enlarged = preprocess_imputed(enlarged, mask, statistics=scale)
     with np.errstate(over="ignore"):
         generated = preprocess_imputed(generated, generated_mask, statistics=scale)
-    # Beside one huge value all others of its feature would look alike: outside the enlarged data's range is its edge.
+    # One huge value would make all others of its feature look alike, so what lies outside the enlarged data's range is
+    # moved to its edge.
     generated = np.where(generated_mask, PADDING_FILL, np.clip(generated, 0, enlarged.max(axis=(0, 1))))
     scores = enlarged_scores(generated, enlarged, rng)
-    return lowest_are_members(scores, len(generated)), -scores
+    return label_highest(-scores, len(generated)), -scores

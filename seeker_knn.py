@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from examples.seeker.knn.knn_seeker import knn_distances, nearest_are_members
+from examples.seeker.knn.knn_seeker import knn_distances
 from utils.data_preprocess import preprocess_imputed
+from utils.stays import label_highest
 
 
 def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -32,4 +33,4 @@ def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     generated = preprocess_imputed(input_dict["generated_data"], input_dict["generated_data_padding_mask"])
     enlarged = preprocess_imputed(input_dict["enlarged_data"], input_dict["enlarged_data_padding_mask"])
     distances = knn_distances(generated, enlarged)
-    return nearest_are_members(distances, len(generated)), -distances
+    return label_highest(-distances, len(generated)), -distances

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from utils.data_preprocess import PADDING_FILL, FeatureStatistics, preprocess_imputed
+from utils.data_preprocess import FeatureStatistics, preprocess_imputed
 from utils.progress import progress_bar
+from utils.stays import label_highest, padded_rows, real_rows_first, stay_lengths
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ def seeker(input_dict: dict[str, Any], parameters: Parameters = Parameters()) ->
     labels : ndarray of int, shape [M]
         1 for "was used by the hider".
     scores : ndarray of float, shape [M]
-        1 / (1 + distance) to the matched stay, 0 without one; or of the mean distance to the nearest time points.
+        1 / (1 + distance) to the matched stay, 0 without one. Or of the mean distance to the nearest time points.
         Higher is more likely a member.
     """
     generated, enlarged = input_dict["generated_data"], input_dict["enlarged_data"]
-    real_generated = real_time_points(generated, input_dict["generated_data_padding_mask"])
-    real_enlarged = real_time_points(enlarged, input_dict["enlarged_data_padding_mask"])
+    real_generated = ~padded_rows(generated, input_dict["generated_data_padding_mask"])
+    real_enlarged = ~padded_rows(enlarged, input_dict["enlarged_data_padding_mask"])
     # Both are scaled alike, and moved so that few digits cancel in the squared distances below.
     statistics = FeatureStatistics(enlarged, _as_mask(real_enlarged, enlarged))
     enlarged = values_without_time(enlarged, real_enlarged, statistics)
@@ -68,7 +69,7 @@ def seeker(input_dict: dict[str, Any], parameters: Parameters = Parameters()) ->
     enlarged -= centre
     generated -= centre
 
-    lengths, enlarged_lengths = real_generated.sum(axis=1), real_enlarged.sum(axis=1)
+    lengths, enlarged_lengths = stay_lengths(~real_generated), stay_lengths(~real_enlarged)
     if parameters.compare == "stays_if_lengths_fit" and fits_inside(lengths, enlarged_lengths):
         distances = match_within_lengths(generated, lengths, enlarged, enlarged_lengths)
     elif parameters.compare == "stays":
@@ -79,22 +80,10 @@ def seeker(input_dict: dict[str, Any], parameters: Parameters = Parameters()) ->
         nearest = nearest_distances(enlarged[kept], generated[real_generated])
         distances = _mean_per_stay(nearest, kept)
 
-    labels = np.zeros(len(distances), dtype=int)
-    labels[np.argsort(distances, kind="stable")[: len(generated)]] = 1
-    return labels, 1 / (1 + distances)
+    return label_highest(-distances, len(generated)), 1 / (1 + distances)
 
 
 # ------------------------------------------------------------------------------------------------- preparation
-
-
-def real_time_points(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
-    """Return which time points of `data` [N, T, F] are not padding, shape [N, T].
-
-    Without a mask, time points at which every feature is -1 count as padding.
-    """
-    if padding_mask is None:
-        return ~(data == PADDING_FILL).all(axis=2)
-    return ~np.asarray(padding_mask[:, :, 0], dtype=bool)
 
 
 def values_without_time(data: np.ndarray, real: np.ndarray, statistics: FeatureStatistics) -> np.ndarray:
@@ -156,8 +145,7 @@ def squeeze(values: np.ndarray, real: np.ndarray, count: int) -> np.ndarray:
     """Return each stay [N, T, F] at `count` time points, evenly spaced over those `real` [N, T], as [N, count * F]."""
     lengths = np.maximum(1, real.sum(axis=1, keepdims=True))
     rank = np.arange(count) * lengths // count
-    rows = np.take_along_axis(np.argsort(~real, axis=1, kind="stable"), rank, axis=1)
-    return np.take_along_axis(values, rows[:, :, None], axis=1).reshape(len(values), -1)
+    return np.take_along_axis(real_rows_first(values, ~real), rank[:, :, None], axis=1).reshape(len(values), -1)
 
 
 def match_greedily(generated: np.ndarray, enlarged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

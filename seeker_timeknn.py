@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from utils.data_preprocess import PADDING_FILL, preprocess_imputed
+from utils.data_preprocess import preprocess_imputed
 from utils.distances import nearest_neighbours
+from utils.stays import label_highest, padded_rows
 
 
 def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -35,9 +36,7 @@ def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     np.minimum(generated, enlarged.max(), out=generated)
     distances, _ = nearest_neighbours(enlarged, generated)
 
-    labels = np.zeros(len(enlarged), dtype=int)
-    labels[np.argsort(distances, kind="stable")[: len(generated)]] = 1
-    return labels, -distances
+    return label_highest(-distances, len(generated)), -distances
 
 
 def times(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
@@ -45,7 +44,6 @@ def times(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
 
     Without a mask, time points at which every feature is -1 count as padding.
     """
-    if padding_mask is None:
-        padding_mask = (data == PADDING_FILL).all(axis=2, keepdims=True)
+    padded = padded_rows(data, padding_mask)[:, :, None]
     with np.errstate(over="ignore"):  # a time too large for float32 becomes infinite, then the latest of all
-        return preprocess_imputed(data[:, :, :1], padding_mask[:, :, :1])[:, :, 0]
+        return preprocess_imputed(data[:, :, :1], padded)[:, :, 0]

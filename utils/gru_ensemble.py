@@ -29,7 +29,8 @@ import tensorflow as tf
 
 from utils.data_preprocess import PADDING_FILL
 from utils.progress import progress_bar
-from utils.tensors import adam_rate, adam_step, gru_gates, sigmoid
+from utils.stays import padded_rows, real_rows_first, stay_lengths
+from utils.tensors import Tensor, adam_rate, adam_step, gru_gates, sigmoid
 
 LAYERS = 3
 BATCH = 128
@@ -42,11 +43,11 @@ ADAM_EPSILON = 1e-7  # Keras' default
 class Weights(NamedTuple):
     """Weights of M models with L layers of H = F units and K outputs; gates in Keras' order update, reset, new."""
 
-    kernel: Any  # [M, L, 3H, F]
-    recurrent: Any  # [M, L, 3H, H]
-    bias: Any  # [M, L, 2, 3H]: of the input and of the state
-    head: Any  # [M, K, H]
-    head_bias: Any  # [M, K]
+    kernel: Tensor  # [M, L, 3H, F]
+    recurrent: Tensor  # [M, L, 3H, H]
+    bias: Tensor  # [M, L, 2, 3H]: of the input and of the state
+    head: Tensor  # [M, K, H]
+    head_bias: Tensor  # [M, K]
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,10 @@ class Series:
     def from_padded(cls, data: np.ndarray) -> "Series":
         """Drop the padding of preprocessed and imputed data, shape [N, T, F]."""
         data = np.asarray(data, dtype=np.float32)
-        kept = (data != PADDING_FILL).any(axis=2)
-        kept[:, 0] = True
-        values = np.full((len(data) + 1, *data.shape[1:]), PADDING_FILL, dtype=np.float32)
-        steps = np.argsort(~kept, axis=1, kind="stable")
-        values[:-1] = np.take_along_axis(data, steps[:, :, None], axis=1)
-        return cls(values, np.append(kept.sum(axis=1), 0))
+        padded = padded_rows(data, None)
+        padded[:, 0] = False
+        empty = np.full((1, *data.shape[1:]), PADDING_FILL, dtype=np.float32)
+        return cls(np.concatenate([real_rows_first(data, padded), empty]), np.append(stay_lengths(padded), 0))
 
     def __len__(self) -> int:
         """Return the number of stays."""
@@ -133,7 +132,7 @@ class Evaluation:
 # ---------------------------------------------------------------------------------------------- the compiled part
 
 
-def _widen(x: Any, width: int) -> Any:
+def _widen(x: Tensor, width: int) -> Tensor:
     """Fill the last axis up to `width` with zeros."""
     missing = width - x.shape[-1]
     return tf.pad(x, [[0, 0]] * (len(x.shape) - 1) + [[0, missing]]) if missing else x
@@ -144,7 +143,7 @@ def _widths(batch: int) -> tuple[int, ...]:
     return (batch, batch // 2) if not _gpu() else (batch,)
 
 
-def _forward(weights: Weights, x: Any, observed: Any, ends: Any, keep: bool) -> tuple[Any, list[Any]]:
+def _forward(weights: Weights, x: Tensor, observed: Tensor, ends: Tensor, keep: bool) -> tuple[Tensor, list[Tensor]]:
     """Run the stack over time.
 
     Parameters
@@ -175,7 +174,7 @@ def _forward(weights: Weights, x: Any, observed: Any, ends: Any, keep: bool) -> 
         for i in range(LAYERS)
     ]
 
-    def step(t: Any, states: list[Any], outputs: Any, buffers: Any) -> tuple[Any, ...]:
+    def step(t: Tensor, states: list[Tensor], outputs: Tensor, buffers: Tensor) -> tuple[Tensor, ...]:
         width = states[0].shape[-1]
         below, mask = x[t][..., :width], observed[t][:, None, :width]
         states, buffers = list(states), [list(layer) for layer in buffers]
@@ -199,7 +198,7 @@ def _forward(weights: Weights, x: Any, observed: Any, ends: Any, keep: bool) -> 
     return outputs.stack(), [[b.stack() for b in layer] for layer in buffers]
 
 
-def _backward(weights: Weights, x: Any, kept: list[Any], slope: Any, ends: Any) -> Weights:
+def _backward(weights: Weights, x: Tensor, kept: list[Tensor], slope: Tensor, ends: Tensor) -> Weights:
     """Return the gradient of the weights, given that of the outputs: `slope`, shape [T, M, K, B]."""
     _, models, units, batch = x.shape
     widths = _widths(batch)
@@ -210,7 +209,7 @@ def _backward(weights: Weights, x: Any, kept: list[Any], slope: Any, ends: Any) 
     ]
     head = tf.transpose(weights.head, [0, 2, 1])
 
-    def step(t: Any, state_slopes: list[Any], sums: list[Any]) -> tuple[Any, ...]:
+    def step(t: Tensor, state_slopes: list[Tensor], sums: list[Tensor]) -> tuple[Tensor, ...]:
         width = state_slopes[0].shape[-1]
         state_slopes = list(state_slopes)
         kernels, recurrents, head_sum = (list(s) if isinstance(s, (list, tuple)) else s for s in sums)
@@ -236,7 +235,7 @@ def _backward(weights: Weights, x: Any, kept: list[Any], slope: Any, ends: Any) 
 
     t = ends[-1] - 1
     state_slopes = [tf.zeros([models, units, widths[-1]])] * LAYERS
-    sums: Any = [
+    sums: list[Any] = [
         [tf.zeros([models, 3 * units, units + 1])] * LAYERS,
         [tf.zeros([models, 3 * units, units + 1])] * LAYERS,
         tf.zeros_like(weights.head),
@@ -254,12 +253,12 @@ def _backward(weights: Weights, x: Any, kept: list[Any], slope: Any, ends: Any) 
 class _Target(NamedTuple):
     """What M models of one kind predict; all None for one-step-ahead."""
 
-    feature: Any = None  # [M]
-    binary: Any = None  # [M]: whether the target has two values
-    threshold: Any = None  # [M]
+    feature: Tensor = None  # [M]
+    binary: Tensor = None  # [M]: whether the target has two values
+    threshold: Tensor = None  # [M]
 
 
-def _inputs(rows: Any, target: _Target) -> tuple[Any, Any, Any, Any]:
+def _inputs(rows: Tensor, target: _Target) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Lay a batch [M, B, T, F] out as inputs [T, M, F, B], observed [T, M, B], targets and valid [T, M, K, B]."""
     x = tf.transpose(rows, [2, 0, 3, 1])
     given = x != PADDING_FILL
@@ -274,7 +273,7 @@ def _inputs(rows: Any, target: _Target) -> tuple[Any, Any, Any, Any]:
     return x, tf.reduce_any(given & ~is_target, 2), y, valid
 
 
-def _losses(outputs: Any, y: Any, valid: Any, target: _Target) -> tuple[Any, Any, Any]:
+def _losses(outputs: Tensor, y: Tensor, valid: Tensor, target: _Target) -> tuple[Tensor, Tensor, Tensor]:
     """Return predictions, loss and slope of the loss by the output, per cell and 0 where it does not count."""
     error = outputs - y
     prediction, loss, slope = outputs, error * error, 2 * error
@@ -286,7 +285,7 @@ def _losses(outputs: Any, y: Any, valid: Any, target: _Target) -> tuple[Any, Any
     return prediction, tf.where(valid, loss, 0.0), tf.where(valid, slope, 0.0)
 
 
-def _loss_and_gradient(weights: Weights, rows: Any, ends: Any, target: _Target) -> tuple[Any, Weights]:
+def _loss_and_gradient(weights: Weights, rows: Tensor, ends: Tensor, target: _Target) -> tuple[Tensor, Weights]:
     """Return the mean loss of each model over the cells of its batch, shape [M], and the gradient of the weights."""
     x, observed, y, valid = _inputs(rows, target)
     outputs, kept = _forward(weights, x, observed, ends, keep=True)
@@ -305,11 +304,11 @@ def _train(
     weights: Weights,
     mean: Weights,
     square: Weights,
-    steps: Any,
-    active: Any,
-    rate: Any,
-    rows: Any,
-    ends: Any,
+    steps: Tensor,
+    active: Tensor,
+    rate: Tensor,
+    rows: Tensor,
+    ends: Tensor,
     target: _Target,
 ) -> tuple[Weights, Weights, Weights]:
     """Take step number `steps` [M] of Adam (Kingma & Ba 2015) with those models that are `active` [M]."""
@@ -326,7 +325,7 @@ def _train(
 
 
 @tf.function(jit_compile=True, autograph=False)
-def _evaluate(weights: Weights, rows: Any, ends: Any, target: _Target) -> tuple[Any, ...]:
+def _evaluate(weights: Weights, rows: Tensor, ends: Tensor, target: _Target) -> tuple[Tensor, ...]:
     """Return sums of losses [M], of squared errors and of cells [M, K]; for one target also y and predictions."""
     x, observed, y, valid = _inputs(rows, target)
     outputs, _ = _forward(weights, x, observed, ends, keep=False)
@@ -447,7 +446,7 @@ def evaluate(fitted: Fitted, data: Series) -> Evaluation:
 def _fit_group(
     models: list[Predictor],
     data: Mapping[str, Series],
-    values: Mapping[str, Any],
+    values: Mapping[str, Tensor],
     stop: threading.Event,
     tick: Callable[[], Any],
 ) -> list[Fitted]:
@@ -466,7 +465,7 @@ def _fit_group(
     lowest: np.ndarray = np.full(len(models), np.inf)
     history: list[np.ndarray] = []
 
-    def gather(rows: np.ndarray) -> Any:
+    def gather(rows: np.ndarray) -> Tensor:
         return tf.stack([tf.gather(values[model.data], r) for model, r in zip(models, rows, strict=True)])
 
     for _ in range(EPOCHS):
@@ -557,7 +556,7 @@ def _target(models: Sequence[Predictor]) -> _Target:
     )
 
 
-def _like(mask: np.ndarray, part: Any) -> np.ndarray:
+def _like(mask: np.ndarray, part: Tensor) -> np.ndarray:
     """Give a mask [M] as many axes as `part` [M, ...] has."""
     return mask.reshape(-1, *[1] * (len(part.shape) - 1))
 

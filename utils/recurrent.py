@@ -125,7 +125,7 @@ def apply(network: Network, weights: Tensor, series: Tensor, wrt: Wrt = "both", 
 
 
 @functools.cache
-def _compiled(network: Network, wrt: Wrt, teachers: int | None) -> Tensor:
+def _compiled(network: Network, wrt: Wrt, teachers: int | None) -> Callable[[Tensor, Tensor], Tensor]:
     @tf.function(jit_compile=True, autograph=False)
     def run(weights: Tensor, series: Tensor) -> Tensor:
         weights = tf.stop_gradient(weights) if wrt == "series" else weights

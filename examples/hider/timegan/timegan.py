@@ -28,6 +28,8 @@ from utils.files import atomic_path
 from utils.misc import legacy_rng
 from utils.progress import progress_bar
 from utils.recurrent import Adam, Module, Network, apply
+from utils.stays import front_padding, padded_rows
+from utils.tensors import Tensor
 
 STEPS_PER_CALL = 20  # compiled training steps between two looks at the losses
 
@@ -129,17 +131,15 @@ class _Series:
     def from_padded(cls, data: np.ndarray) -> "_Series":
         data = np.asarray(data)
         if data.ndim != 3 or 0 in data.shape:
-            raise UserError(f"TimeGAN: data must be [stays, time points, features], none of them 0, not {data.shape}")
+            raise UserError(f"data must be [stays, time points, features], none of them 0, not {data.shape}")
         if not np.isfinite(data).all():
-            raise UserError(
-                "TimeGAN: data hold NaN or infinities; impute first (utils.data_preprocess.preprocess_data)"
-            )
+            raise UserError("data hold NaN or infinities: impute them first (utils.data_preprocess.preprocess_data)")
         time_points = data.shape[1]
-        padded = (data == PADDING_FILL).all(axis=2)
+        padded = padded_rows(data, None)
         padding = np.where(padded.all(axis=1), time_points, np.argmin(padded, axis=1))
         real = np.arange(time_points) >= padding[:, None]
         if not real.any():
-            raise UserError("TimeGAN: data hold nothing but padding")
+            raise UserError("data hold nothing but padding")
         low, high = data[real].min(axis=0), data[real].max(axis=0)
         kept = np.flatnonzero(padding < time_points)
         lengths = time_points - padding[kept]
@@ -178,26 +178,26 @@ def _networks(parameters: Parameters, features: int) -> _Networks:
 # Series are [T, features, B], `real` [T, 1, B] is 1 at real time points and 0 at padding.
 
 
-def _mean(cells: Any, real: Any) -> Any:
+def _mean(cells: Tensor, real: Tensor) -> Tensor:
     """Average over real time points and all features."""
     counted = tf.reduce_sum(real) * cells.shape[1]
     return tf.reduce_sum(cells * real) / tf.maximum(counted, 1.0)
 
 
-def _root(x: Any) -> Any:
+def _root(x: Tensor) -> Tensor:
     return tf.sqrt(x + 1e-12)  # the slope of the square root is infinite at 0
 
 
-def _next_step_error(latent: Any, supervised: Any, real: Any) -> Any:
+def _next_step_error(latent: Tensor, supervised: Tensor, real: Tensor) -> Tensor:
     """Mean squared error of the supervisor's output as a forecast of the next latent."""
     return _mean(tf.square(latent[1:] - supervised[:-1]), real[1:])
 
 
-def _moment_difference(x: Any, y: Any, real: Any) -> Any:
+def _moment_difference(x: Tensor, y: Tensor, real: Tensor) -> Tensor:
     """Compare standard deviations and means over the batch, at each time point as far as it is populated."""
     count = tf.reduce_sum(real, 2)  # [T, 1]
 
-    def moments(z: Any) -> tuple[Any, Any]:
+    def moments(z: Tensor) -> tuple[Tensor, Tensor]:
         mean = tf.reduce_sum(z * real, 2) / tf.maximum(count, 1.0)
         variance = tf.reduce_sum(tf.square(z - mean[:, :, None]) * real, 2) / tf.maximum(count, 1.0)
         return mean, tf.sqrt(variance + 1e-6)
@@ -207,29 +207,33 @@ def _moment_difference(x: Any, y: Any, real: Any) -> Any:
     return tf.reduce_sum(difference * count) / (tf.reduce_sum(count) * x.shape[1])
 
 
-def _cross_entropy(logits: Any, label: float, real: Any) -> Any:
+def _cross_entropy(logits: Tensor, label: float, real: Tensor) -> Tensor:
     return _mean(tf.nn.sigmoid_cross_entropy_with_logits(tf.fill(logits.shape, label), logits), real)
 
 
 @tf.function(jit_compile=True, autograph=False)
-def _reconstruction_loss(x: Any, recovered: Any, real: Any) -> Any:
+def _reconstruction_loss(x: Tensor, recovered: Tensor, real: Tensor) -> Tensor:
     return _mean(tf.square(x - recovered), real)
 
 
 @tf.function(jit_compile=True, autograph=False)
-def _supervised_loss(latent: Any, supervised: Any, real: Any) -> Any:
+def _supervised_loss(latent: Tensor, supervised: Tensor, real: Tensor) -> Tensor:
     return _next_step_error(latent, supervised, real)
 
 
 @tf.function(jit_compile=True, autograph=False)
-def _generator_losses(x: Any, generated: Any, verdict: Any, early_verdict: Any, real: Any) -> tuple[Any, Any, Any]:
+def _generator_losses(
+    x: Tensor, generated: Tensor, verdict: Tensor, early_verdict: Tensor, real: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return U, U_e and V."""
     unsupervised = _cross_entropy(verdict, 1.0, real), _cross_entropy(early_verdict, 1.0, real)
     return (*unsupervised, _moment_difference(generated, x, real))
 
 
 @tf.function(jit_compile=True, autograph=False)
-def _discriminator_loss(real_verdict: Any, fake_verdict: Any, early_verdict: Any, real: Any, gamma: float) -> Any:
+def _discriminator_loss(
+    real_verdict: Tensor, fake_verdict: Tensor, early_verdict: Tensor, real: Tensor, gamma: float
+) -> Tensor:
     fake = _cross_entropy(fake_verdict, 0.0, real) + gamma * _cross_entropy(early_verdict, 0.0, real)
     return _cross_entropy(real_verdict, 1.0, real) + fake
 
@@ -238,17 +242,17 @@ def _discriminator_loss(real_verdict: Any, fake_verdict: Any, early_verdict: Any
 
 
 class _Batch(NamedTuple):
-    x: Any  # [T, F, B]
-    noise: Any  # [T, F, B]
-    real: Any  # [T, 1, B]
+    x: Tensor  # [T, F, B]
+    noise: Tensor  # [T, F, B]
+    real: Tensor  # [T, 1, B]
 
 
-_Step = Callable[[Parameters, _Networks, _Networks, list[_Batch], Any], tuple[_Networks, list[Any]]]
+_Step = Callable[[Parameters, _Networks, _Networks, list[_Batch], Tensor], tuple[_Networks, list[Tensor]]]
 
 
 def _embedding_step(
-    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Any
-) -> tuple[_Networks, list[Any]]:
+    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Tensor
+) -> tuple[_Networks, list[Tensor]]:
     """Autoencoder: embed and recover."""
     (batch,) = batches
     weights = [state.embedder.weights, state.recovery.weights]
@@ -263,8 +267,8 @@ def _embedding_step(
 
 
 def _supervised_step(
-    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Any
-) -> tuple[_Networks, list[Any]]:
+    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Tensor
+) -> tuple[_Networks, list[Tensor]]:
     """Supervisor: forecast the next latent."""
     (batch,) = batches
     latent = apply(net.embedder, state.embedder.weights, batch.x, "weights")
@@ -277,10 +281,10 @@ def _supervised_step(
 
 
 def _joint_step(
-    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Any
-) -> tuple[_Networks, list[Any]]:
+    p: Parameters, net: _Networks, state: _Networks, batches: list[_Batch], rate: Tensor
+) -> tuple[_Networks, list[Tensor]]:
     """Generator and embedder a few times, then the discriminator once."""
-    losses: list[Any] = []
+    losses: list[Tensor] = []
     for batch in batches[:-1]:
         state, losses = _generator_step(p, net, state, batch, rate)
     state, loss = _discriminator_step(p, net, state, batches[-1], rate)
@@ -288,8 +292,8 @@ def _joint_step(
 
 
 def _generator_step(
-    p: Parameters, net: _Networks, state: _Networks, batch: _Batch, rate: Any
-) -> tuple[_Networks, list[Any]]:
+    p: Parameters, net: _Networks, state: _Networks, batch: _Batch, rate: Tensor
+) -> tuple[_Networks, list[Tensor]]:
     """Generator and supervisor by their loss, embedder and recovery by theirs, from one pass through the networks.
 
     Each network runs once, on all that goes through it side by side: a wider batch costs less than another pass.
@@ -299,7 +303,7 @@ def _generator_step(
     weight_ratio = []  # of the next-step error: in the embedder's loss to in the generator's, known after the pass
 
     @tf.custom_gradient
-    def for_embedder(latent: Any) -> tuple[Any, Callable[[Any], Any]]:
+    def for_embedder(latent: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         return tf.identity(latent), lambda slope: slope * weight_ratio[0]
 
     with tf.GradientTape() as tape:
@@ -331,8 +335,8 @@ def _generator_step(
 
 
 def _discriminator_step(
-    p: Parameters, net: _Networks, state: _Networks, batch: _Batch, rate: Any
-) -> tuple[_Networks, Any]:
+    p: Parameters, net: _Networks, state: _Networks, batch: _Batch, rate: Tensor
+) -> tuple[_Networks, Tensor]:
     early = apply(net.generator, state.generator.weights, batch.noise, "weights")
     fake = apply(net.supervisor, state.supervisor.weights, early, "weights")
     latent = apply(net.embedder, state.embedder.weights, batch.x, "weights")
@@ -368,13 +372,14 @@ def _phases(p: Parameters) -> list[_Phase]:
 
 
 @functools.cache
-def _compiled(phase: _Phase, parameters: Parameters, net: _Networks) -> Any:
+def _compiled(phase: _Phase, parameters: Parameters, net: _Networks) -> Callable[..., tuple[_Networks, Tensor]]:
     """Compile a function that takes `steps` steps, at most as many as `rows` [steps, batches, B] has.
 
-    A shape of data is compiled for once; the last call of a phase, which takes fewer steps, is none of its own.
+    Each shape of data is compiled for once. The last call of a phase may take fewer steps. It has the same shape, so it
+    needs no second compilation.
     """
 
-    def batch(values: Any, lengths: Any, rows: Any, seed: Any) -> _Batch:
+    def batch(values: Tensor, lengths: Tensor, rows: Tensor, seed: Tensor) -> _Batch:
         time_points, features = values.shape[1:]
         real = tf.range(time_points)[:, None] < tf.gather(lengths, rows)
         noise = tf.random.stateless_uniform([time_points, features, rows.shape[0]], seed)
@@ -382,9 +387,9 @@ def _compiled(phase: _Phase, parameters: Parameters, net: _Networks) -> Any:
 
     @tf.function(autograph=False)
     def run(
-        state: _Networks, values: Any, lengths: Any, steps: Any, rates: Any, rows: Any, seeds: Any
-    ) -> tuple[_Networks, Any]:
-        def step(i: Any, state: _Networks, losses: Any) -> tuple[Any, ...]:
+        state: _Networks, values: Tensor, lengths: Tensor, steps: Tensor, rates: Tensor, rows: Tensor, seeds: Tensor
+    ) -> tuple[_Networks, Tensor]:
+        def step(i: Tensor, state: _Networks, losses: Tensor) -> tuple[Tensor, ...]:
             drawn = [batch(values, lengths, rows[i, k], seeds[i, k]) for k in range(phase.batches)]
             state, told = phase.step(parameters, net, state, drawn, rates[i])
             return i + 1, state, losses.write(i, tf.stack(told))
@@ -443,7 +448,7 @@ def train(series: _Series, parameters: Parameters, seed: int, progress: bool = T
     return _Networks(*(old.weights for old in state))
 
 
-def _rates(p: Parameters, phase: _Phase, first: int) -> Any:
+def _rates(p: Parameters, phase: _Phase, first: int) -> Tensor:
     """Learning rates of one call's steps."""
     falling = p.decay * phase.iterations if phase.name == "joint" else 0.0
     left = phase.iterations - first - np.arange(STEPS_PER_CALL)
@@ -451,7 +456,7 @@ def _rates(p: Parameters, phase: _Phase, first: int) -> Any:
     return tf.constant(p.learning_rate * 0.5 * (1 - np.cos(np.pi * share)), tf.float32)
 
 
-def _draws(seed: list[int], steps: int, batches: int, stays: int, size: int) -> tuple[Any, Any]:
+def _draws(seed: list[int], steps: int, batches: int, stays: int, size: int) -> tuple[Tensor, Tensor]:
     """Draw the stays of each batch, without replacement, and a seed for its noise."""
     rng = np.random.default_rng(seed)
     rows = [[rng.choice(stays, size, replace=False) for _ in range(batches)] for _ in range(steps)]
@@ -464,7 +469,7 @@ def _check_finite(losses: np.ndarray, phase: str, first: int) -> None:
     if bad.any():
         step = first + int(np.argmax(bad)) + 1
         raise UserError(
-            f"TimeGAN diverged: in the {phase} phase, step {step}, a loss is not finite; lower learning_rate"
+            f"training diverged: in the {phase} phase, step {step}, a loss is not finite. Lower learning_rate"
         )
 
 
@@ -485,12 +490,12 @@ def generate(series: _Series, weights: _Networks, parameters: Parameters, stays:
         latent = apply(net.generator, weights.generator, _noise(rng, time_points, features, size), "weights")
         latent = apply(net.supervisor, weights.supervisor, latent, "weights")
         scaled = apply(net.recovery, weights.recovery, latent, "series").numpy().transpose(2, 0, 1)[: len(part)]
-        ahead, real = (np.arange(time_points) < part[:, None], np.arange(time_points) >= time_points - part[:, None])
+        ahead, real = np.arange(time_points) < part[:, None], ~front_padding(part, time_points, 1)[:, :, 0]
         data[first : first + size][real] = series.low + scaled[ahead] * series.span
     return data
 
 
-def _noise(rng: np.random.Generator, *shape: int) -> Any:
+def _noise(rng: np.random.Generator, *shape: int) -> Tensor:
     return tf.constant(rng.random(shape, dtype=np.float32))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from utils.data_preprocess import PADDING_FILL
 from utils.misc import legacy_rng
 from utils.progress import progress_bar
+from utils.stays import label_highest, padded_rows, real_rows_first, stay_lengths
 
 LAYERS, BATCH, LEARNING_RATE, VALIDATION_SHARE = 3, 128, 1e-3, 0.2  # those of the utility checks
 EPOCHS = 20
@@ -34,14 +34,7 @@ def binary_predictor(generated: np.ndarray, enlarged: np.ndarray, verbose: bool 
     ndarray of int, shape [2N]
         1 for "was used by the hider". Seeded by NumPy's legacy generator, as in 2020.
     """
-    return lowest_are_members(enlarged_scores(generated, enlarged, legacy_rng(), verbose), len(enlarged) // 2)
-
-
-def lowest_are_members(scores: np.ndarray, members: int) -> np.ndarray:
-    """Label the `members` lowest of `scores` [M] with 1, the rest with 0."""
-    labels = np.zeros(len(scores), dtype=int)
-    labels[np.argsort(scores, kind="stable")[:members]] = 1
-    return labels
+    return label_highest(-enlarged_scores(generated, enlarged, legacy_rng(), verbose), len(enlarged) // 2)
 
 
 def enlarged_scores(
@@ -120,12 +113,10 @@ def _split(is_enlarged: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarra
 def _series(generated: np.ndarray, enlarged: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return all stays moved to the front of time, zeros after them, features at most 1, and their lengths."""
     data = np.concatenate([generated, enlarged]).astype(np.float32, copy=False)
-    real = (data != PADDING_FILL).any(axis=2)
-    lengths = real.sum(axis=1)
-    values = np.zeros_like(data)
-    largest = np.abs(data[real]).max(axis=0, initial=0.0)
-    values[np.arange(data.shape[1]) < lengths[:, None]] = data[real] / np.where(largest > 1, largest, 1.0)
-    return values, lengths
+    padded = padded_rows(data, None)
+    largest = np.abs(data[~padded]).max(axis=0, initial=0.0)
+    scaled = np.where(padded[:, :, None], 0, data / np.where(largest > 1, largest, 1.0))
+    return real_rows_first(scaled, padded), stay_lengths(padded)
 
 
 class _Model:

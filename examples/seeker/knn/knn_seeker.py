@@ -3,6 +3,7 @@
 import numpy as np
 
 from utils.distances import nearest_neighbours
+from utils.stays import label_highest
 
 
 def knn_distances(generated_data: np.ndarray, enlarge_data: np.ndarray) -> np.ndarray:
@@ -22,13 +23,6 @@ def knn_distances(generated_data: np.ndarray, enlarge_data: np.ndarray) -> np.nd
     return nearest_neighbours(enlarge_data, generated_data)[0]
 
 
-def nearest_are_members(distances: np.ndarray, members: int) -> np.ndarray:
-    """Label the `members` smallest of `distances` [M] with 1, the rest with 0."""
-    labels = np.zeros(len(distances), dtype=int)
-    labels[np.argsort(distances, kind="stable")[:members]] = 1
-    return labels
-
-
 def knn_seeker(generated_data: np.ndarray, enlarge_data: np.ndarray) -> np.ndarray:
     """Label the half of the enlarged data that lies nearest to the generated data.
 
@@ -39,4 +33,4 @@ def knn_seeker(generated_data: np.ndarray, enlarge_data: np.ndarray) -> np.ndarr
     ndarray of int, shape [2N]
         1 for "was used by the hider".
     """
-    return nearest_are_members(knn_distances(generated_data, enlarge_data), len(enlarge_data) // 2)
+    return label_highest(-knn_distances(generated_data, enlarge_data), len(enlarge_data) // 2)
