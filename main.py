@@ -28,6 +28,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-d", "--data_path", type=Path, default=Path("./data/train_longitudinal_data.csv"), metavar="PATH",
         help="longitudinal CSV, or a PhysioNet 2012 archive or folder")  # fmt: skip
+    add("--outcomes", type=Path, metavar="FILE",
+        help="a table admissionid,label: one number a stay, carried as a feature that does not change")  # fmt: skip
     add("-o", "--output_dir", type=Path, default=Path("./output"), metavar="PATH", help="where the report goes")
     add(
         "-m",

@@ -24,6 +24,8 @@ def _parser() -> argparse.ArgumentParser:
     add("submissions", nargs="*", metavar="WHO", help="zips, folders, .py files, folders of these, or names (addnoise)")
     add("-d", "--data_path", type=Path, default=Path("./data/train_longitudinal_data.csv"), metavar="PATH",
         help="longitudinal CSV, or a PhysioNet 2012 archive or folder")  # fmt: skip
+    add("--outcomes", type=Path, default=argparse.SUPPRESS, metavar="FILE",
+        help="a table admissionid,label: one number a stay, carried as a feature that does not change")  # fmt: skip
     add("-o", "--output_dir", type=Path, default=Path("./tournament"), metavar="PATH", help="the tournament's folder")
     add(
         "-m",

@@ -40,6 +40,7 @@ class MatchSettings:
     home: Path
     data_path: Path
     output_dir: Path
+    outcomes: Path | None = None
     max_seq_len: int = 100
     train_frac: float = 0.5
     hider_eval_threshold: float = 0.85
@@ -183,7 +184,7 @@ def _say_who_plays(player: Player, wanted: str | None) -> None:
 
 
 def _load_round(settings: MatchSettings) -> Round:
-    stays = data_sets.load(settings.data_path, settings.max_seq_len, max(0, settings.debug_data))
+    stays = data_sets.load(settings.data_path, settings.max_seq_len, max(0, settings.debug_data), settings.outcomes)
     if settings.debug_data > 0:
         part = f"only the first {settings.debug_data:,} rows of the data were read (--debug_data)"
         stays = replace(stays, warnings=[*stays.warnings, part])
@@ -338,6 +339,7 @@ def _settings_facts(settings: MatchSettings, features: list[int]) -> dict[str, A
     private = (
         "home",
         "data_path",
+        "outcomes",
         "output_dir",
         "generated",
         "hider",

@@ -13,6 +13,7 @@ from scoring.data import physionet
 from scoring.data.columns import counted
 from scoring.data.hospital import identity
 from scoring.data.layout import PATIENT
+from scoring.data.outcomes import with_outcomes
 from scoring.data.reading import read_table
 from utils.data_preprocess import read_longitudinal_csv, reshape_longitudinal
 from utils.errors import UserError
@@ -48,7 +49,7 @@ class DataSet:
     patients: np.ndarray | None = None
 
 
-def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
+def load(path: Path, max_seq_len: int, debug_rows: int = 0, outcomes: Path | None = None) -> DataSet:
     """Load a longitudinal CSV or Parquet table, or a PhysioNet 2012 archive or folder as it was downloaded.
 
     Parameters
@@ -60,13 +61,18 @@ def load(path: Path, max_seq_len: int, debug_rows: int = 0) -> DataSet:
         T, the number of time points kept of each stay.
     debug_rows : int
         Use only the first `debug_rows` rows. 0 uses all.
+    outcomes : Path, optional
+        A table of one value a stay, see `scoring.data.outcomes`; its columns become the last features.
 
     Raises
     ------
     UserError
         Where the data cannot be read or hold a single stay.
     """
-    return from_frame(load_frame(path, debug_rows), path, max_seq_len)
+    frame = load_frame(path, debug_rows)
+    if outcomes is not None:
+        frame = with_outcomes(frame, outcomes, all_stays=not debug_rows)
+    return from_frame(frame, path, max_seq_len)
 
 
 def load_frame(path: Path, rows: int = 0) -> polars.DataFrame:

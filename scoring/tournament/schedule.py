@@ -117,7 +117,7 @@ def prepare(settings: Settings, submissions: Sequence[str]) -> ReadyTournament:
     output = settings.output_dir
     if output.exists() and not output.is_dir():
         raise UserError(f"{output} is a file; -o names the folder of the tournament")
-    data_set = data_sets.load(settings.data_path, settings.max_seq_len, max(0, settings.debug_data))
+    data_set = data_sets.load(settings.data_path, settings.max_seq_len, max(0, settings.debug_data), settings.outcomes)
     output.mkdir(parents=True, exist_ok=True, mode=0o700)
     entrants = enter(submissions, output)
     hiders = [entrant for entrant in entrants if entrant.role == "hider" and not entrant.refused]

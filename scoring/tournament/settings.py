@@ -23,6 +23,7 @@ class Settings:
 
     data_path: Path
     output_dir: Path
+    outcomes: Path | None = None
     max_seq_len: int = 100
     train_frac: float = 0.5
     hider_eval_threshold: float = 0.85
