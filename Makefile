@@ -10,8 +10,8 @@ DEMO := data/demo.csv
 .DELETE_ON_ERROR:
 
 demo: $(DEMO) .venv/ready
-	@echo "== Playing a match: hider addnoise against seeker knn"
-	@$(BIN)/python main.py -d $(DEMO) -o output --hider addnoise --seeker knn
+	@echo "== Playing a match: hider addnoise against every seeker"
+	@$(BIN)/python main.py -d $(DEMO) -o output --hider addnoise --seeker all
 
 $(DEMO): | .venv/ready
 	@echo "== Simulating 300 intensive-care stays"

@@ -120,10 +120,25 @@ def find_every_seeker(
     return seekers, left_out
 
 
+def self_contained_seekers(home: Path) -> list[str]:
+    """Return the names of the seekers in a folder that need neither the hider's code nor other seekers.
+
+    A seeker whose parameters have a field `hider` or `seekers` does need them, and has neither in a sandbox.
+    """
+    names = known_players("seeker", home)
+    return [
+        name for name in names if not _asks_for(check_player(find_player("seeker", name, home)), "hider", "seekers")
+    ]
+
+
 def needs_hider(seeker: Player) -> bool:
     """Tell whether an imported seeker's parameters ask for the hider's code."""
+    return _asks_for(seeker, "hider")
+
+
+def _asks_for(seeker: Player, *names: str) -> bool:
     block = getattr(seeker.module, "Parameters", None)
-    return is_dataclass(block) and any(field.name == "hider" for field in fields(block))
+    return is_dataclass(block) and any(field.name in names for field in fields(block))
 
 
 def seek(seeker: Player, round_: Round, generated: np.ndarray, padding_mask: np.ndarray | None) -> Attack:

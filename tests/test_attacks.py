@@ -6,9 +6,9 @@ import textwrap
 
 import numpy as np
 import pytest
-from conftest import write_csv
+from conftest import ROOT, write_csv
 
-from scoring.attacks import Attack, find_worst
+from scoring.attacks import Attack, find_worst, self_contained_seekers
 
 QUICK = ("--skip_fp", "--skip_osa")
 COPIER = "def hider(d):\n    return d['data'], d['padding_mask']\n"
@@ -142,3 +142,10 @@ def test_blind_seekers_are_rarely_called_a_leak():
             attacks.append(Attack({"name": name}, scores > np.median(scores), scores, 0.0))
         called += find_worst(truth, attacks).summary["leak"]
     assert called <= 9  # 3 are expected; 10 or more come in one case of 1,000
+
+
+def test_a_tournament_without_named_seekers_plays_those_that_stand_alone(home):
+    assert self_contained_seekers(home) == ["blind", "broken", "oracle"]
+    ours = self_contained_seekers(ROOT)
+    assert {"moments", "forecast", "knn", "binary_predictor"} <= set(ours)
+    assert "shadow" not in ours

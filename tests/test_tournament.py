@@ -239,7 +239,6 @@ def test_two_submissions_of_one_name_are_told_apart(play, csv, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("addnoise",), "no seeker takes part"),
         (("knn",), "no hider takes part"),
         ((), "name the submissions"),
         (("addnoise", "knn", "nobody_knows"), "unknown submission 'nobody_knows'; known are addnoise"),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from scoring import match
+from scoring.attacks import self_contained_seekers
 from scoring.data import datasets as data_sets
 from scoring.sandbox import choose_sandbox
 from scoring.strangers import Reason
@@ -124,6 +125,10 @@ def prepare(settings: Settings, submissions: Sequence[str]) -> ReadyTournament:
     seekers = [entrant for entrant in entrants if entrant.role == "seeker" and not entrant.refused]
     if not hiders:
         raise UserError(f"no hider takes part; name one, such as {known_players('hider', HOME)[0]}")
+    if not seekers and not any(entrant.role == "seeker" for entrant in entrants):
+        names = self_contained_seekers(HOME)
+        print(f"no seeker named: playing {', '.join(names)}")
+        seekers = [e for e in enter(names, output) if e.role == "seeker" and not e.refused]
     if not seekers:
         raise UserError(f"no seeker takes part; name one, such as {known_players('seeker', HOME)[0]}")
     context = _context(settings, data_set)
