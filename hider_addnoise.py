@@ -18,7 +18,7 @@ from utils.stays import padding_of
 
 @dataclass(frozen=True)
 class Parameters:
-    noise_size: float = 0.1  # standard deviation, as a multiple of the feature's own; the 2020 starting kit's value
+    noise_size: float = 0.1  # standard deviation, as a multiple of the feature's own. The 2020 starting kit's value
 
     def __post_init__(self) -> None:
         if not 0 <= self.noise_size < np.inf:

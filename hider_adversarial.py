@@ -1,8 +1,9 @@
 """Adversarial hider: perturb each stay by gradient descent until an embedding that knows the patients sees another.
 
-Wang, Wang and Srivastava (UCLA NESL), team Golden_Fleece, runner-up of the 2020 Hide-and-Seek Privacy Challenge; after
-Fawkes (Shan et al., USENIX Security 2020). A siamese CNN learns to tell patients apart. Then, with the CNN frozen, each
-record gets a noise layer delta. The descent changes delta until the CNN takes the record for a distant target.
+Wang, Wang and Srivastava (UCLA NESL), team Golden_Fleece, runner-up of the 2020 Hide-and-Seek Privacy Challenge. The
+idea is that of Fawkes (Shan et al., USENIX Security 2020). A siamese CNN learns to tell patients apart. Then, with the
+CNN frozen, each record gets a noise layer delta. The descent changes delta until the CNN takes the record for a distant
+target.
 
 What it does not protect against: 200 steps of 1e-4 move a value by a few hundredths of its feature's range. So each
 record stays nearest to its own patient, and a seeker that matches records finds nearly all members (docs/table1.md).
@@ -30,12 +31,12 @@ from utils.stays import padding_of
 class Parameters:
     """The published values, but for `iterations` and `filters`, which are smaller to suit a processor."""
 
-    iterations: int = 3_000  # of the CNN, at most; published: 20,000 to 30,000
+    iterations: int = 3_000  # of the CNN, at most. Published: 20,000 to 30,000
     margin: float = 1.0  # of the contrastive loss
     batch_size: int = 64  # pairs
     learning_rate: float = 1e-3  # of the CNN's Adam
     pair_noise: float = 0.075  # standard deviation of the noise that makes a similar pair
-    filters: int = 16  # of the first two convolutions, the third has twice as many; published: 64
+    filters: int = 16  # of the first two convolutions, the third has twice as many. Published: 64
     dropout: float = 0.25
     candidates: int = 30  # other records drawn for a record, of which the farthest becomes its target
     start: float = 0.0075  # first delta, as a multiple of the target

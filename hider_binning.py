@@ -81,7 +81,7 @@ def swap_within_bins(values: np.ndarray, parameters: Parameters, rng: np.random.
     Parameters
     ----------
     values : ndarray, shape [n]
-        A feature's observed values over all patients; n is at least 1.
+        A feature's observed values over all patients. n is at least 1.
     parameters : Parameters
         `bins` and `extreme`. Where few values are distinct, several quantiles fall together and bins are fewer.
     rng : numpy.random.Generator

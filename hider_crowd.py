@@ -1,6 +1,6 @@
 """Crowd hider: stays that no patient is behind, drawn from a model with few numbers. Plain NumPy, seconds.
 
-Ours, built on what must leak (Homer et al. 2008; Dwork et al., FOCS 2015): if a release gives away p numbers about n
+Ours, built on what must leak (Homer et al. 2008 and Dwork et al., FOCS 2015): if a release gives away p numbers about n
 patients exactly, the best attack on those numbers labels Phi(sqrt(p / n) / 2) of the stays rightly, half of them
 members. Noise of c times a number's own sampling variance divides p by 1 + c. So the model below has few numbers, and
 those are made as uncertain as `leak` asks for:
@@ -19,7 +19,7 @@ No row, clock, pattern of missing cells or extreme value of a patient is copied:
 either end, and a value of a feature that has few values is kept only if ten stays have it.
 
 What it does not protect against: `leak` is no proof. It holds for attacks on the model's own numbers to first order,
-and it assumes a typical patient; a patient far from all others sways the numbers more. With fewer than about 1,000
+and it assumes a typical patient. A patient far from all others sways the numbers more. With fewer than about 1,000
 stays c would have to be so large that nothing is left. It stops at `_FEWEST` stays in step 2, and more leaks. What the
 model leaves out is lost: dependence of missing cells on the values within a stay, rare patterns, sudden events.
 
@@ -43,7 +43,7 @@ from utils.stays import front_padding, padded_rows, padding_of, real_rows_first,
 @dataclass(frozen=True)
 class Parameters:
     statistics: Literal["summaries", "cells"] = "summaries"  # cells: the former version, which leaks
-    leak: float = 0.55  # Re-ID that the best attack on the model's numbers may reach; fixes the noise
+    leak: float = 0.55  # Re-ID that the best attack on the model's numbers may reach, which fixes the noise
     levels: int = 7  # quantiles of each feature
     row_types: int = 4  # types of rows by what is measured in them
     between: int = 120  # strongest correlations kept between stays, at most one for each 20 patients
@@ -205,7 +205,7 @@ class Model:
     start : Marginal
         Of a stay's first time.
     duration : Marginal or None
-        Of the time from first to last row, of stays with fewer than T rows; None if there are none such.
+        Of the time from first to last row, of stays with fewer than T rows. None if there are none such.
     course : Course
     between : ndarray, shape [2 F, 2 F]
         Root of the correlations between stays: levels of F features, how often F - 1 features are measured, duration.
@@ -249,7 +249,7 @@ class Model:
         Returns
         -------
         data : ndarray of float64, shape [stays, time_points, F]
-            In the data's units; NaN is missing, padding -1 at the front.
+            In the data's units. NaN is missing, padding -1 at the front.
         padding_mask : ndarray of bool, of the same shape
         """
         course, features = self.course, len(self.marginals)
@@ -362,7 +362,7 @@ def fit(
 
 
 def _take_out_times(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Replace feature 0 by the interval before each row, in place; return times since the first row, and first times.
+    """Replace feature 0 by the interval before each row, in place. Return times since the first row, and first times.
 
     Shapes are [N, T, F], [N, T] and [N].
     """

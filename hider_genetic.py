@@ -5,7 +5,7 @@ Wang, Wang and Srivastava (UCLA NESL), team Golden_Fleece, runner-up of the 2020
 Stays are grouped by k-means, and one stands for each group. Models of the challenge's utility checks are trained on the
 real data. For each representative a population of noisy copies is bred: a child takes half of its features from each of
 two parents, and a share of another patient's stay is added to it. A copy may live while every model errs on it by at
-most `bound` times what it errs on the real data; of those the two farthest from the original are kept. The
+most `bound` times what it errs on the real data. Of those the two farthest from the original are kept. The
 noise of the last winner is added to every stay of the cluster. One evaluation a generation covers all clusters.
 
 What the authors left open, and is done here: the first population is made like any other, from the record itself. Among
@@ -35,12 +35,12 @@ class Parameters:
     """The authors' values: poster and questionnaire of team Golden_Fleece, 2020."""
 
     clusters: int = 500
-    utility_models: int = 20  # feature predictors; a one-step-ahead predictor joins them
+    utility_models: int = 20  # feature predictors, beside one one-step-ahead predictor
     population: int = 5
     generations: int = 10  # at most
     kept: int = 2
     bound: float = 4.5  # each model's RMSE, as a multiple of that on the real data
-    noise_scale: float = 0.2  # share of another stay that is added; also what a generation adds to it
+    noise_scale: float = 0.2  # share of another stay that is added, and what a generation adds to that share
     failures: int = 5  # generations without a new copy within the bound after which a cluster is done
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
         raise UserError(f"noise is made of other stays, of which there must be at least 2; got {len(data)}")
     records = preprocess_imputed(data, padding_mask)
     present = ~padding_mask
-    # Time is in the input's unit and all else in [0, 1]; to weigh alike, it is compared as a share of the longest stay.
+    # Time is in the input's unit and all else in [0, 1]. Distances take it as a share of the longest stay instead.
     units = np.ones(data.shape[2], dtype=np.float32)
     units[0] = 1 / max(1e-6, float(np.max(records[:, :, 0], initial=0, where=present[:, :, 0])))
 

@@ -3,7 +3,7 @@
 Mikan, winner of the 2020 Hide-and-Seek Privacy Challenge.
 
 A time point is a row: the imputed values of one patient at one time, and that time. Rows move whole, so what belongs
-together at one moment stays together; what belongs together over time does not. Only real rows move: padding stays
+together at one moment stays together, but not what belongs together over time. Only real rows move: padding stays
 where it is, and with it each stay's length. Missing values come back imputed, since which values are missing would
 travel with a row.
 
@@ -23,7 +23,7 @@ from utils.stays import padding_of
 
 @dataclass(frozen=True)
 class Parameters:
-    noise_size: float = 0.3  # standard deviation, as a multiple of the feature's own; the winner's value
+    noise_size: float = 0.3  # standard deviation, as a multiple of the feature's own. The winner's value
 
     def __post_init__(self) -> None:
         if not 0 <= self.noise_size < np.inf:

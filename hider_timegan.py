@@ -1,8 +1,8 @@
 """TimeGAN hider: stays made up by a generative adversarial network. A baseline of the 2020 challenge.
 
 Yoon, Jarrett and van der Schaar, "Time-series Generative Adversarial Networks", NeurIPS 2019. No generated stay
-belongs to a patient. In the order of a run: impute and scale; learn (examples/hider/timegan/timegan.py); generate; let
-time run forward; take values away in the data's own pattern of missingness; return to the input's units.
+belongs to a patient. In the order of a run: impute and scale, learn (examples/hider/timegan/timegan.py), generate, let
+time run forward, take values away in the data's own pattern of missingness, return to the input's units.
 
 What it does not protect against: the networks were trained on the patients, without any formal guarantee, and may have
 memorised some. Each feature's range is the data's own, so extremes show. Lengths of stay are drawn from the real ones.
@@ -50,7 +50,7 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     Returns
     -------
     generated : ndarray of float64, shape [N, T, F]
-        NaN where missing, -1 where padded; time rises within a stay.
+        NaN where missing, -1 where padded. Time rises within a stay.
     padding_mask : ndarray of bool, shape [N, T, F]
 
     Raises

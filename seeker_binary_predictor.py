@@ -1,7 +1,7 @@
 """Binary predictor seeker: a recurrent network accuses the stays it takes for generated. A baseline of 2020.
 
 Jordon et al., "Hide-and-Seek Privacy Challenge", NeurIPS 2020 competition track. A GRU is trained to tell generated
-from enlarged data; an enlarged stay that it takes for generated was, the idea goes, what the generator learned from.
+from enlarged data. The idea: an enlarged stay that it takes for generated is one the generator learned from.
 
 Weak by design: it is trained on the very stays it then judges, members and others alike labelled "not generated", so it
 finds only what members share with generated data and others lack. Strong where a hider changes stays so little that

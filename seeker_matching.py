@@ -1,4 +1,4 @@
-"""Matching seeker: each generated stay was made from one patient; find whom, one to one.
+"""Matching seeker: each generated stay was made from one patient. Find whom, one to one.
 
 Mikan, winner of the 2020 Hide-and-Seek Privacy Challenge.
 
@@ -87,7 +87,7 @@ def seeker(input_dict: dict[str, Any], parameters: Parameters = Parameters()) ->
 
 
 def values_without_time(data: np.ndarray, real: np.ndarray, statistics: FeatureStatistics) -> np.ndarray:
-    """Impute and scale, with time set to 0; float32 [N, T, F].
+    """Impute and scale, with time set to 0. float32 [N, T, F].
 
     The enlarged data's values lie in [0, 1], so a generated value outside is nearer to all of them when moved there.
     """
@@ -113,9 +113,9 @@ def fits_inside(lengths: np.ndarray, enlarged_lengths: np.ndarray) -> bool:
 def match_within_lengths(
     generated: np.ndarray, lengths: np.ndarray, enlarged: np.ndarray, enlarged_lengths: np.ndarray
 ) -> np.ndarray:
-    """Match stays of equal length; see `match_greedily`.
+    """Match stays of equal length. See `match_greedily`.
 
-    A generated stay has the length of the one it was made from, or lengths would hardly fit; and as they fit, no
+    A generated stay has the length of the one it was made from, or lengths would hardly fit. As they fit, no
     generated stay is left over.
 
     Parameters
@@ -126,7 +126,7 @@ def match_within_lengths(
     Returns
     -------
     ndarray of float, shape [M]
-        Distance of each enlarged stay to the generated one matched to it; infinite where there is none.
+        Distance of each enlarged stay to the generated one matched to it. Infinite where there is none.
     """
     distances = np.full(len(enlarged), np.inf)
     with progress_bar(len(generated), "matching stays", "stay") as bar:
@@ -152,9 +152,9 @@ def match_greedily(generated: np.ndarray, enlarged: np.ndarray) -> tuple[np.ndar
     """Match one to one: the nearest pair of all first, then the nearest of those left, and so on.
 
     As a distance is the same from both sides, that is the one stable matching, and deferred acceptance (Gale and
-    Shapley, 1962) finds it in any order of proposals: each generated record proposes to its nearest enlarged record; an
+    Shapley, 1962) finds it in any order of proposals: each generated record proposes to its nearest enlarged record. An
     enlarged record keeps the nearest proposal and turns down the others, who go on to their next. So all propose at
-    once, and a list of the nearest few suffices; whoever gets to its end gets a new one. Memory is a block of distances
+    once, and a list of the nearest few suffices. Whoever gets to its end gets a new one. Memory is a block of distances
     and the lists.
 
     Parameters
@@ -165,16 +165,16 @@ def match_greedily(generated: np.ndarray, enlarged: np.ndarray) -> tuple[np.ndar
     Returns
     -------
     squared : ndarray of float, shape [m]
-        Squared distance to the matched generated record; infinite where there is none.
+        Squared distance to the matched generated record. Infinite where there is none.
     partner : ndarray of int, shape [m]
-        Its index; -1 where there is none.
+        Its index. -1 where there is none.
     """
     count = len(generated)
     partner = np.full(len(enlarged), -1)
     squared = np.full(len(enlarged), np.inf, dtype=np.float32)
     width = min(_CANDIDATES, len(enlarged))
     candidates = np.zeros((count, width + 1), dtype=np.int32)
-    costs = np.full((count, width + 1), np.inf, dtype=np.float32)  # ascending; the last is infinite: the list's end
+    costs = np.full((count, width + 1), np.inf, dtype=np.float32)  # ascending, and infinite at the list's end
     position = np.full(count, width)
     single = np.arange(count)
     while single.size:
@@ -244,7 +244,7 @@ def evenly_spaced(real: np.ndarray, count: int) -> np.ndarray:
 
 
 def nearest_distances(points: np.ndarray, generated: np.ndarray) -> np.ndarray:
-    """Return the distance of each of `points` [n, F] to the nearest of `generated` [m, F], both float32; shape [n]."""
+    """Return the distance of each of `points` [n, F] to the nearest of `generated` [m, F], both float32. Shape [n]."""
     # |p - g|^2 - |p|^2 = (p, 1) . (-2g, |g|^2): one matrix product and a minimum.
     left = np.column_stack([points, np.ones(len(points), dtype=np.float32)])
     right = np.column_stack([-2 * generated, np.einsum("mf,mf->m", generated, generated)])
@@ -260,7 +260,7 @@ def nearest_distances(points: np.ndarray, generated: np.ndarray) -> np.ndarray:
 
 
 def _mean_per_stay(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Average `values`, one for each True of `kept` [M, T], over each stay; infinite where it has none."""
+    """Average `values`, one for each True of `kept` [M, T], over each stay. Infinite where it has none."""
     counts = kept.sum(axis=1)
     sums = np.bincount(np.nonzero(kept)[0], weights=values, minlength=len(kept))
     return np.divide(sums, counts, out=np.full(len(kept), np.inf), where=counts > 0)

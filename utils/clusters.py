@@ -11,9 +11,9 @@ def cluster_stays(records: np.ndarray, count: int, rng: np.random.Generator) -> 
     Parameters
     ----------
     records : ndarray, shape [N, ...]
-        Records, flattened to N vectors; no NaN.
+        Records, flattened to N vectors. No NaN.
     count : int
-        Number of clusters; with N or more, each record is its own.
+        Number of clusters. With N or more, each record is its own.
     rng : numpy.random.Generator
         Draws the first centres.
 

@@ -1,7 +1,7 @@
 """Loading, imputing and scaling longitudinal data, as the 2020 challenge defined them.
 
 Results equal the 2020 starting kit's to the last digit. Work is done on blocks of stays that stay in the processor's
-cache; the cost grows linearly in stays, and beyond input and output the memory needed does not grow with stays
+cache. The cost grows linearly in stays, and beyond input and output the memory needed does not grow with stays
 (but for one group of eight feature columns while medians are taken).
 """
 
@@ -48,13 +48,13 @@ def load_and_reshape(
     max_seq_len : int
         T, the number of time points kept of each stay (its first ones).
     debug_data : bool or int
-        Read only the first `debug_data` rows; True reads 10,000.
+        Read only the first `debug_data` rows. True reads 10,000.
 
     Returns
     -------
     data : ndarray of float64, shape [N, T, K+1]
         Stays in ascending `admissionid` order, rows of a stay in file order, shorter stays padded at the front with
-        -1.0. Feature 0 is time in the file's unit; missing values are NaN.
+        -1.0. Feature 0 is time in the file's unit. Missing values are NaN.
     padding_mask : ndarray of bool, shape [N, T, K+1]
         True where padded.
 
@@ -147,7 +147,7 @@ def _first_line(error: Exception) -> str:
 
 
 def reshape_longitudinal(frame: polars.DataFrame, max_seq_len: int) -> tuple[np.ndarray, np.ndarray]:
-    """Turn one row per time point into one array of stays; see `load_and_reshape` for the result.
+    """Turn one row per time point into one array of stays. See `load_and_reshape` for the result.
 
     Parameters
     ----------
@@ -202,14 +202,14 @@ def preprocess_data(data: np.ndarray, padding_mask: np.ndarray | None) -> tuple[
     Parameters
     ----------
     data : ndarray, shape [N, T, F]
-        Raw stays; feature 0 is time; NaN is missing.
+        Raw stays. Feature 0 is time. NaN is missing.
     padding_mask : ndarray of bool, shape [N, T, F], or None
         True where padded.
 
     Returns
     -------
     processed : ndarray of float64, shape [N, T, F]
-        Min-max scaled; missing values stay NaN.
+        Min-max scaled. Missing values stay NaN.
     processed_and_imputed : ndarray of float64, shape [N, T, F]
         Imputed (backward, forward, median, 0), then min-max scaled.
         In both, feature 0 is the time since the stay's first time point, in the input's unit, and padding is -1.
@@ -242,7 +242,7 @@ def preprocess_imputed(
     dtype : dtype
         Of the result.
     statistics : FeatureStatistics, optional
-        Those of another data set, to impute and scale both alike; by default the data's own.
+        Those of another data set, to impute and scale both alike. By default the data's own.
     """
     data = np.asarray(data)
     statistics = statistics or FeatureStatistics(data, padding_mask)
@@ -258,7 +258,7 @@ def preprocess_imputed(
 
 
 def get_medians(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
-    """Return each feature's median over unpadded, observed cells, shape [F]; NaN where a feature has none."""
+    """Return each feature's median over unpadded, observed cells, shape [F]. NaN where a feature has none."""
     return FeatureStatistics(data, padding_mask).medians
 
 
@@ -275,7 +275,7 @@ def get_scaler(data: np.ndarray, padding_mask: np.ndarray | None) -> MinMaxScale
 def impute(data: np.ndarray, padding_mask: np.ndarray | None, median_vals: np.ndarray) -> np.ndarray:
     """Impute `data` [N, T, F] along each stay's time: backward fill, forward fill, the median, then 0.
 
-    Padded cells neither give nor take values; they come back as -1.
+    Padded cells neither give nor take values. They come back as -1.
     """
     data = np.asarray(data)
     imputed = np.empty(data.shape)
@@ -304,7 +304,7 @@ def imputation(curr_data: np.ndarray, median_vals: np.ndarray, zero_fill: bool =
 
 
 def process(data: np.ndarray, padding_mask: np.ndarray | None, scaler: MinMaxScaler) -> np.ndarray:
-    """Scale `data` [N, T, F] with a fitted scaler; feature 0 becomes the time since the stay's first time point."""
+    """Scale `data` [N, T, F] with a fitted scaler. Feature 0 becomes the time since the stay's first time point."""
     data, scaling = np.asarray(data), (scaler.scale_, scaler.min_)
     scaled = np.empty(data.shape)
     for block in _blocks(data):
@@ -325,7 +325,7 @@ def inverse_process(
     scaled : ndarray, shape [N, T, F]
         Features in [0, 1], feature 0 as time since the stay's first time point.
     padding_mask : ndarray of bool, shape [N, T, F], or None
-        True where padded; padding comes back as -1.
+        True where padded. Padding comes back as -1.
     scaler : MinMaxScaler
         The fitted scaler.
     start : ndarray, shape [N]
@@ -343,7 +343,7 @@ def inverse_process(
 
 
 def start_times(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
-    """Return each stay's first time, shape [N]; 0 for a stay without any."""
+    """Return each stay's first time, shape [N]. 0 for a stay without any."""
     time = np.array(data[:, :, 0], dtype=float)
     if padding_mask is not None:
         time[np.asarray(padding_mask[:, :, 0], dtype=bool)] = np.nan
@@ -391,7 +391,7 @@ class FeatureStatistics:
 
 
 def _min_max_scaling(minimum: np.ndarray, maximum: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (scale, shift) of `MinMaxScaler`, in its order of operations; a constant feature maps to 0."""
+    """Return (scale, shift) of `MinMaxScaler`, in its order of operations. A constant feature maps to 0."""
     span = maximum - minimum
     scale = 1.0 / np.where(span < 10 * np.finfo(float).eps, 1.0, span)
     return scale, 0.0 - minimum * scale
@@ -413,7 +413,7 @@ def _unpadded(data: np.ndarray, padding_mask: np.ndarray | None, block: slice) -
 
 
 def _fill(stays: np.ndarray, medians: np.ndarray, zero_fill: bool = True) -> None:
-    """Impute a block [n, T, F] in place; loops over time, all stays and features at once."""
+    """Impute a block [n, T, F] in place. Loops over time, all stays and features at once."""
     missing = np.isnan(stays)
     length = stays.shape[1]
     for here, source in [(t, t + 1) for t in range(length - 2, -1, -1)] + [(t, t - 1) for t in range(1, length)]:
@@ -424,7 +424,7 @@ def _fill(stays: np.ndarray, medians: np.ndarray, zero_fill: bool = True) -> Non
 
 
 def _scale(stays: np.ndarray, scaling: tuple[np.ndarray, np.ndarray], out: np.ndarray) -> None:
-    """Scale a block [n, T, F] into `out` (which may be the block itself); feature 0 becomes time since the first."""
+    """Scale a block [n, T, F] into `out` (which may be the block itself). Feature 0 becomes time since the first."""
     time = stays[:, :, 0]
     start = np.where(np.isnan(time), np.inf, time).min(axis=1, keepdims=True)
     since_start = time - start

@@ -22,7 +22,7 @@ def data_division(
     seed : int
         Seed of the split.
     divide_rates : sequence of float
-        The parts' shares; they sum to 1.
+        The parts' shares. They sum to 1.
 
     Returns
     -------

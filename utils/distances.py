@@ -11,13 +11,13 @@ _PAIRS = 16  # neighbours compared in double precision at once: they stay in the
 def nearest_neighbours(queries: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find each query's nearest reference in Euclidean distance.
 
-    The search uses |q|^2 + |r|^2 - 2 q.r in float32, centred so that little cancels; the distance to the reference
+    The search uses |q|^2 + |r|^2 - 2 q.r in float32, centred so that little cancels. The distance to the reference
     found is then computed directly. Memory beyond float32 copies of the inputs does not grow with N or M.
 
     Parameters
     ----------
     queries : ndarray, shape [N, ...]
-        Records, flattened to N vectors; no NaN.
+        Records, flattened to N vectors. No NaN.
     references : ndarray, shape [M, ...]
         Records of the same shape.
 

@@ -52,9 +52,9 @@ class GeneralRNN:
         Parameters
         ----------
         x : ndarray, shape [N, T, F]
-            Inputs; a step whose inputs are all -1 is masked.
+            Inputs. A step whose inputs are all -1 is masked.
         y : ndarray, shape [N, T, K] or [N, K]
-            Targets per time step or per stay; cells below 0 do not count.
+            Targets per time step or per stay. Cells below 0 do not count.
         valid_rate : float
             Share of the stays, drawn at random, that is held out for validation.
         verbose : bool
@@ -97,7 +97,7 @@ class GeneralRNN:
         return self
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return predictions of shape [N, T, K] or [N, K] for inputs [N, T, F]; probabilities for classifications."""
+        """Return predictions of shape [N, T, K] or [N, K] for inputs [N, T, F]. Probabilities for classifications."""
         if self.model is None:
             raise ValueError("GeneralRNN.predict: call fit first")
         return self.model.predict(np.asarray(x, dtype=np.float32), batch_size=self.batch_size, verbose=0)
@@ -109,7 +109,7 @@ class GeneralRNN:
             return int(rng.integers(2**31))
 
         layer = {"rnn": keras.layers.SimpleRNN, "lstm": keras.layers.LSTM, "gru": keras.layers.GRU}[self.model_type]
-        # cuDNN's kernels accept padding at the end only; ours is at the front.
+        # cuDNN's kernels accept padding at the end only. Ours is at the front.
         options = {} if self.model_type == "rnn" else {"use_cudnn": False}
         model = keras.Sequential([keras.Input(input_shape), keras.layers.Masking(PADDING_FILL)])
         for i in range(self.n_layer):

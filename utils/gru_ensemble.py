@@ -1,15 +1,15 @@
 """Many small GRU stacks trained as one job: the predictors behind the utility checks.
 
 A predictor is Masking(-1), three GRU layers as wide as the data and a dense output per time step, trained with
-Adam as the challenge trained it; the many models of a match are what it waits for. What makes them cheap
+Adam as the challenge trained it. A match waits for its many models. What makes them cheap
 here, with the same arithmetic:
 
 - Forward and backward pass are written out, so XLA compiles each to one loop over time whose steps keep the state
-  of all layers in the cache; automatic differentiation of such a loop stores and re-reads far more.
+  of all layers in the cache. Automatic differentiation of such a loop stores and re-reads far more.
 - Arrays are [.., features, stays]: 128 stays fill the vector units where 38 features would not.
 - A masked step keeps the state, so dropping it changes nothing: series are moved to the front without their padding,
   a batch is sorted by length, and the loop narrows as stays end.
-- Every array has a model axis. On a GPU all models of a kind advance together; on a CPU one model already fills a
+- Every array has a model axis. On a GPU all models of a kind advance together. On a CPU one model already fills a
   core's cache, and each core trains its own.
 """
 
@@ -41,7 +41,7 @@ ADAM_EPSILON = 1e-7  # Keras' default
 
 
 class Weights(NamedTuple):
-    """Weights of M models with L layers of H = F units and K outputs; gates in Keras' order update, reset, new."""
+    """Weights of M models with L layers of H = F units and K outputs. Gates in Keras' order update, reset, new."""
 
     kernel: Tensor  # [M, L, 3H, F]
     recurrent: Tensor  # [M, L, 3H, H]
@@ -89,9 +89,9 @@ class Predictor:
     data : str
         Key of the training data.
     target : int or None
-        The feature predicted from the others at the same time; None predicts all features one step ahead.
+        The feature predicted from the others at the same time. None predicts all features one step ahead.
     seed : int
-        Fixes first weights, validation split and batches; nothing else does.
+        Fixes first weights, validation split and batches. Nothing else does.
     threshold : float or None
         For a target of two values: what lies above it is the positive class, and the output is a logit.
     """
@@ -251,7 +251,7 @@ def _backward(weights: Weights, x: Tensor, kept: list[Tensor], slope: Tensor, en
 
 
 class _Target(NamedTuple):
-    """What M models of one kind predict; all None for one-step-ahead."""
+    """What M models of one kind predict. All None for one-step-ahead."""
 
     feature: Tensor = None  # [M]
     binary: Tensor = None  # [M]: whether the target has two values
@@ -326,7 +326,7 @@ def _train(
 
 @tf.function(jit_compile=True, autograph=False)
 def _evaluate(weights: Weights, rows: Tensor, ends: Tensor, target: _Target) -> tuple[Tensor, ...]:
-    """Return sums of losses [M], of squared errors and of cells [M, K]; for one target also y and predictions."""
+    """Return sums of losses [M], of squared errors and of cells [M, K]. For one target also y and predictions."""
     x, observed, y, valid = _inputs(rows, target)
     outputs, _ = _forward(weights, x, observed, ends, keep=False)
     predictions, loss, _ = _losses(outputs, y, valid, target)
@@ -351,7 +351,7 @@ def fit(
 ) -> list[Fitted]:
     """Train all predictors.
 
-    On a CPU, `workers` threads train one model each at a time (XLA releases the interpreter); on a GPU, all
+    On a CPU, `workers` threads train one model each at a time (XLA releases the interpreter). On a GPU, all
     models of a kind advance together. A model depends on its own data, target and seed alone.
 
     Parameters
@@ -360,7 +360,7 @@ def fit(
     data : mapping of str to Series
         The training data.
     workers : int, optional
-        Threads; by default one a core.
+        Threads. By default one a core.
     progress : bool
         Whether to show a progress bar.
 
@@ -450,7 +450,7 @@ def _fit_group(
     stop: threading.Event,
     tick: Callable[[], Any],
 ) -> list[Fitted]:
-    """Train models of one kind side by side; `values` holds the data sets as tensors, `tick` is called every epoch."""
+    """Train models of one kind side by side. `values` holds the data sets as tensors, `tick` is called every epoch."""
     series = [data[model.data] for model in models]
     target = _target(models)
     first = [_first_weights(model, series[0].values.shape[2]) for model in models]
@@ -521,7 +521,7 @@ def _first_weights(model: Predictor, features: int) -> Weights:
 
 
 def _split(stays: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the stays to train and to validate on; fewer than five stays validate on those they train on."""
+    """Draw the stays to train and to validate on. Fewer than five stays validate on those they train on."""
     order = rng.permutation(stays)
     held_out = int(stays * VALIDATION_RATE)
     return order[held_out:], order[: held_out or stays]

@@ -1,7 +1,7 @@
 """What a match measures: who was re-identified, and what models trained on the generated data are worth.
 
-The 2020 names take and return what they did in 2020; `utility_scores` trains all models of a match as one job.
-Training needs TensorFlow; importing this module and the re-identification score do not.
+The 2020 names take and return what they did in 2020. `utility_scores` trains all models of a match as one job.
+Training needs TensorFlow. Importing this module and the re-identification score do not.
 """
 
 import os
@@ -28,14 +28,14 @@ class UtilityScores:
     tasks : tuple of str
         "regression" or "classification", per tested feature.
     feature_prediction : ndarray, shape [len(features)], or None
-        RMSE of a regression, AUROC of a classification (NaN where the held-out stays hold one class only); None
+        RMSE of a regression, AUROC of a classification (NaN where the held-out stays hold one class only). None
         where the check was not run.
     one_step_ahead : float or None
         RMSE over all features, time in hours among them, which makes up most of it: the official score.
     one_step_ahead_per_feature : ndarray, shape [F], or [0] where the check was not run
-        RMSE of each feature; that of time in hours.
+        RMSE of each feature. That of time in hours.
     one_step_ahead_without_time : float
-        RMSE over features 1 and up, all in [0, 1]; NaN where the check was not run.
+        RMSE over features 1 and up, all in [0, 1]. NaN where the check was not run.
     """
 
     features: tuple[int, ...]
@@ -46,7 +46,7 @@ class UtilityScores:
     one_step_ahead_without_time: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON; NaN is None, and None of a check not run is its absence."""
+        """Return plain JSON. NaN is None, and None of a check not run is its absence."""
         facts = {name: _plain(value) for name, value in vars(self).items()}
         return {name: value for name, value in facts.items() if getattr(self, name) is not None}
 
@@ -70,7 +70,7 @@ class UtilityPredictors:
     Parameters
     ----------
     features : sequence of int
-        The features to predict from the others; none for one-step-ahead alone.
+        The features to predict from the others. None for one-step-ahead alone.
     seeds : sequence of int
         One set of predictors is trained from each.
     one_step_ahead : bool
@@ -100,7 +100,7 @@ class UtilityPredictors:
         test : ndarray, shape [N', T, F]
             A feature with exactly two values here and in a training set is a classification there.
         workers : int, optional
-            Threads on a CPU; by default one a core.
+            Threads on a CPU. By default one a core.
         progress : bool
             Whether to show a progress bar.
 
@@ -202,7 +202,7 @@ def utility_scores(
 
     The models are the challenge's: 3 GRU layers as wide as the data, 20 epochs of Adam at 1e-3 in batches of 128,
     the weights of the best validation loss. All of them (data sets x seeds x features) are one job, see
-    `utils.gru_ensemble`; what a model scores depends on its own data, target and seed alone.
+    `utils.gru_ensemble`. What a model scores depends on its own data, target and seed alone.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def utility_scores(
     verbose : bool
         Whether to print how each model's training went.
     workers : int, optional
-        Threads on a CPU; by default one a core.
+        Threads on a CPU. By default one a core.
 
     Returns
     -------
@@ -245,7 +245,7 @@ def utility_scores(
 def feature_prediction(
     train_data: np.ndarray, test_data: np.ndarray, index: Sequence[int], verbose: bool = False
 ) -> tuple[np.ndarray, list[str]]:
-    """Predict features from the others at the same time points; seeded by NumPy's global state, as in 2020.
+    """Predict features from the others at the same time points. Seeded by NumPy's global state, as in 2020.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def feature_prediction(
 
 
 def one_step_ahead_prediction(train_data: np.ndarray, test_data: np.ndarray, verbose: bool = False) -> np.float64:
-    """Predict all features at the next time point; seeded by NumPy's global state, as in 2020.
+    """Predict all features at the next time point. Seeded by NumPy's global state, as in 2020.
 
     Parameters
     ----------

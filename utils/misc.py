@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-# 2020's question was "is TensorFlow 1.15 there?"; what old code means by it is "can models be trained?".
+# 2020's question was "is TensorFlow 1.15 there?". What old code means by it is "can models be trained?".
 tf115_found: bool = importlib.util.find_spec("tensorflow") is not None
 tfdeterminism_found: bool = importlib.util.find_spec("tfdeterminism") is not None
 
@@ -37,7 +37,7 @@ def legacy_rng() -> np.random.Generator:
 
 @contextlib.contextmanager
 def temp_seed_numpy(seed: int) -> Iterator[None]:
-    """Seed NumPy's legacy generator inside the block; its state before is restored after it."""
+    """Seed NumPy's legacy generator inside the block. Its state before is restored after it."""
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     try:
@@ -68,7 +68,7 @@ def tf_fixed_seed_seesion(seed: int) -> Iterator[None]:
 
 
 def tf_set_log_level(level: int) -> None:
-    """Let TensorFlow log from `level` (a level of `logging`) on; best called before it is imported."""
+    """Let TensorFlow log from `level` (a level of `logging`) on. Best called before it is imported."""
     steps = (logging.WARNING, logging.ERROR, logging.FATAL)
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = str(sum(level >= step for step in steps))
     logging.getLogger("tensorflow").setLevel(level)

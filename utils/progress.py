@@ -12,7 +12,7 @@ LOG_INTERVAL = 30.0  # seconds between lines where nobody is watching
 
 
 def progress_bar(total: int, description: str, unit: str, show: bool = True, done: int = 0) -> Any:
-    """Return a `tqdm` bar on standard error; in a log file it writes a line every 30 s and at the end.
+    """Return a `tqdm` bar on standard error. In a log file it writes a line every 30 s and at the end.
 
     Parameters
     ----------

@@ -3,10 +3,10 @@
 Why not Keras' layers: the published schedule is 60,000 steps of many tiny networks, where time goes into moving
 numbers rather than into arithmetic. Here
 
-- arrays are [time, features, stays]: 128 stays fill the vector units, 10 features would not;
+- arrays are [time, features, stays]: 128 stays fill the vector units, 10 features would not.
 - what does not depend on the state before (input products, gradients of weights) is one large matrix product over all
-  time points; only the recurrence itself runs step by step, in a loop that XLA compiles;
-- gates are separate blocks of memory: XLA's elementwise loops over a slice of a larger one ran 4 times slower;
+  time points. Only the recurrence itself runs step by step, in a loop that XLA compiles.
+- gates are separate blocks of memory: XLA's elementwise loops over a slice of a larger one ran 4 times slower.
 - each network is a compiled function of its own, so those that do not need each other's output run on different cores.
 
 Padding needs no mask here: series start at time 0 and are padded at the end, and no output looks ahead.
@@ -55,7 +55,7 @@ _CELLS = {"gru": _Cell(3, 1, _gru, 0), "lstm": _Cell(4, 2, _lstm, 1)}
 
 @dataclass(frozen=True)
 class Network:
-    """A stack of recurrent layers and a dense output; its weights are one vector, handed in.
+    """A stack of recurrent layers and a dense output. Its weights are one vector, handed in.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Network:
     layers : int
     module : "gru" or "lstm"
     sigmoid : bool
-        Whether outputs are squeezed into (0, 1); else they are linear.
+        Whether outputs are squeezed into (0, 1). Else they are linear.
     """
 
     inputs: int
@@ -113,9 +113,9 @@ def apply(network: Network, weights: Tensor, series: Tensor, wrt: Wrt = "both", 
     weights : Tensor, shape [network's weights]
     series : Tensor, shape [T, inputs, B]
     wrt : "both", "weights" or "series"
-        What gradients will be asked for; the others come back as zero and cost nothing.
+        What gradients will be asked for. The others come back as zero and cost nothing.
     teachers : int, optional
-        The weights learn from the first so many stays only; without it, from all.
+        The weights learn from the first so many stays only. Without it, from all.
 
     Returns
     -------

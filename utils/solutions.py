@@ -27,7 +27,7 @@ def load_data(
     force_reprocess: bool,
     debug_data: bool | int = False,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Load a longitudinal CSV and split it; the result is kept in an `.npz` of the same stem beside the CSV.
+    """Load a longitudinal CSV and split it. The result is kept in an `.npz` of the same stem beside the CSV.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def load_data(
         Share of the stays in the training half.
     force_reprocess : bool
         Read the CSV even where the `.npz` is there. (It is read anyway where the `.npz` is older than the CSV or was
-        made with another `max_seq_len` or `debug_data`; the split is drawn anew every time.)
+        made with another `max_seq_len` or `debug_data`. The split is drawn anew every time.)
 
     Returns
     -------
@@ -185,7 +185,7 @@ def validate_hider_output(
     Raises
     ------
     RuntimeError
-        Where something is wrong and `raise_exception` is set; otherwise False is returned.
+        Where something is wrong and `raise_exception` is set. Otherwise False is returned.
     """
     problem = _hider_problem(Path(hider_dir), features, data_shape, skip_fp, skip_osa)
     if problem and raise_exception:
@@ -223,7 +223,7 @@ def validate_seeker_output(
     Returns
     -------
     ndarray, shape [M]
-        The labels; False where something is wrong and `raise_exception` is not set.
+        The labels. False where something is wrong and `raise_exception` is not set.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def benchmark_hider(
 
 
 def passes(score: float, reference: float, task: str, threshold_auroc: float, threshold_rmse: float) -> bool:
-    """Apply the contract's rule to one score; a score that could not be computed (NaN) does not pass."""
+    """Apply the contract's rule to one score. A score that could not be computed (NaN) does not pass."""
     if task == "classification":
         return bool(score >= threshold_auroc * reference)
     return bool(score <= threshold_rmse * reference)

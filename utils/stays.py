@@ -39,7 +39,7 @@ def padding_of(data: np.ndarray, padding_mask: np.ndarray | None) -> np.ndarray:
 
 
 def stay_lengths(padded: np.ndarray) -> np.ndarray:
-    """Return the number of time points of each stay that are not padding, shape [N]; `padded` is [N, T]."""
+    """Return the number of time points of each stay that are not padding, shape [N]. `padded` is [N, T]."""
     return np.asarray(padded.shape[1] - padded.sum(axis=1))
 
 
@@ -96,7 +96,7 @@ def label_highest(scores: np.ndarray, count: int) -> np.ndarray:
     scores : ndarray, shape [M]
         Higher means more likely a member. Among equal scores the earlier stay comes first. NaN counts as lowest.
     count : int
-        Number of members; more than M labels every stay.
+        Number of members. More than M labels every stay.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def summaries(data: np.ndarray, rows: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     data : ndarray, shape [N, T, F]
-        Raw values, NaN where missing; time should be relative to the stay's start.
+        Raw values, NaN where missing. Time should be relative to the stay's start.
     rows : ndarray of bool, shape [N, T]
         The time points to summarise, usually `~padded_rows(...)`.
 

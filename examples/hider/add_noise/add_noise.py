@@ -11,12 +11,12 @@ def add_noise(data: np.ndarray, noise_size: float, rng: np.random.Generator | No
     Parameters
     ----------
     data : ndarray, shape [N, T, F]
-        Stays; NaN stays NaN.
+        Stays. NaN stays NaN.
     noise_size : float
         The noise's standard deviation as a multiple of each feature's own. As in 2020 that is taken over all
         cells, padding (-1) included, so it exceeds the deviation over real time points.
     rng : numpy.random.Generator, optional
-        Source of the noise; without it, one seeded from NumPy's legacy generator, as 2020's callers expect.
+        Source of the noise. Without it, one seeded from NumPy's legacy generator, as 2020's callers expect.
 
     Returns
     -------

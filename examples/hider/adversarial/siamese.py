@@ -19,7 +19,7 @@ _STUCK = 400  # iterations without telling pairs apart after which training begi
 
 
 def build_embedding(shape: tuple[int, int], filters: int, dropout: float, rng: np.random.Generator) -> keras.Model:
-    """Build the CNN: records [n, T, F] to embeddings [n, 128]; pooling rounds up, so any T and F will do."""
+    """Build the CNN: records [n, T, F] to embeddings [n, 128]. Pooling rounds up, so any T and F will do."""
 
     def seed() -> int:
         return int(rng.integers(2**31))
@@ -151,7 +151,7 @@ def train_embedding(
 
 
 def embed(embedding: keras.Model, records: np.ndarray, batch: int = 256) -> np.ndarray:
-    """Embed records [N, T, F]; returns [N, 128]."""
+    """Embed records [N, T, F]. Returns [N, 128]."""
     return np.concatenate(
         [embedding(records[i : i + batch], training=False).numpy() for i in range(0, len(records), batch)]
     )

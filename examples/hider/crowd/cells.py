@@ -30,13 +30,13 @@ class Crowd:
     Attributes
     ----------
     mean : ndarray, shape [T * F + 1]
-        Mean scores; the last entry is the length's.
+        Mean scores. The last entry is the length's.
     directions : ndarray, shape [D, T * F + 1]
         The leading directions in which patients differ, scaled to their standard deviation along each.
     rest : ndarray, shape [F + 1]
         Standard deviation of what the directions leave out, per feature, and for the length.
     quantiles : list of F ndarrays
-        Of each feature at `_LEVELS`, in its unit; feature 0: of intervals.
+        Of each feature at `_LEVELS`, in its unit. Feature 0: of intervals.
     lengths, starts : ndarray
         Quantiles of stay lengths and of first times.
     allowed : list of F ndarrays or None
@@ -57,7 +57,7 @@ class Crowd:
         Returns
         -------
         scores : ndarray of float32, shape [count, T, F]
-            First row first; rows beyond the length are there too.
+            First row first. Rows beyond the length are there too.
         lengths : ndarray of int, shape [count]
         """
         weights = rng.standard_normal((count, len(self.directions)), dtype=np.float32)
@@ -71,7 +71,7 @@ class Crowd:
     def to_units(
         self, scores: np.ndarray, lengths: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Turn scores into data of the challenge's form; each feature gets the patients' quantiles by rank.
+        """Turn scores into data of the challenge's form. Each feature gets the patients' quantiles by rank.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ def fit_crowd(
     Parameters
     ----------
     data : ndarray, shape [N, T, F]
-        Raw; missing values are imputed.
+        Raw. Missing values are imputed.
     padding_mask : ndarray of bool, shape [N, T, F]
     components : int
         D, the number of directions to keep.
@@ -134,7 +134,7 @@ def fit_crowd(
     Returns
     -------
     scores : ndarray of float32, shape [N, T, F]
-        First row first; the last row of a stay is held beyond its end.
+        First row first. The last row of a stay is held beyond its end.
     lengths : ndarray of int, shape [N]
     crowd : Crowd
     """
@@ -179,7 +179,7 @@ def fit_crowd(
 
 
 def _shared_values(column: np.ndarray, owner: np.ndarray) -> np.ndarray | None:
-    """Return the values that every group has, where a feature has few; None where it has many, or none is shared."""
+    """Return the values that every group has, where a feature has few. None where it has many, or none is shared."""
     distinct, place = np.unique(column, return_inverse=True)
     if len(distinct) > _FEW_VALUES:
         return None
@@ -190,7 +190,7 @@ def _shared_values(column: np.ndarray, owner: np.ndarray) -> np.ndarray | None:
 
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:
-    """Return the standard normal quantile of each value's rank; equal values share the middle of their ranks."""
+    """Return the standard normal quantile of each value's rank. Equal values share the middle of their ranks."""
     ordered = np.sort(values)
     below, above = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     return ndtri((below + above) / (2 * max(len(values), 1)))
@@ -204,7 +204,7 @@ def _rank(values: np.ndarray) -> np.ndarray:
 
 
 def _shared_quantiles(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Average the quantiles of the groups at `_LEVELS`; the two ends are the range, rounded outwards."""
+    """Average the quantiles of the groups at `_LEVELS`. The two ends are the range, rounded outwards."""
     if not len(values):
         return np.zeros(len(_LEVELS))
     quantiles = np.mean([np.quantile(values[group == g], _LEVELS) for g in np.unique(group)], axis=0)

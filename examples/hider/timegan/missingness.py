@@ -15,9 +15,9 @@ FIT_ROWS = 50_000
 class MissingnessModel:
     """A Markov chain of row types: which measurements come together, how rows follow one another.
 
-    A stay's own mask says exactly when which test was ordered; that identifies a patient as surely as the values do,
+    A stay's own mask says exactly when which test was ordered. That identifies a patient as surely as the values do,
     so none is handed on. Rows are clustered by what was observed in them and how often it is observed in their stay
-    (a ventilated patient's rows form other types than a ward patient's, and so succeed one another); a generated stay
+    (a ventilated patient's rows form other types than a ward patient's, and so succeed one another). A generated stay
     is a walk through the types, each cell drawn from its type's rate. What is lost: rarer patterns than the types,
     and any dependence of missingness on the values.
 

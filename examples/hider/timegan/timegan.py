@@ -39,7 +39,7 @@ class Parameters:
     """The published values (Yoon et al. 2019, and their code for what the paper leaves open)."""
 
     module: Module = "gru"  # or lstm
-    hidden: int = 10  # units of a layer; 24 for the published stocks figures
+    hidden: int = 10  # units of a layer. 24 for the published stocks figures
     layers: int = 3  # the supervisor has one less
     batch: int = 128
     embedding_iterations: int = 20_000
@@ -54,9 +54,9 @@ class Parameters:
     generator_steps: int = 2  # per step of the discriminator
     learning_rate: float = 1e-3  # of Adam
     decay: float = (
-        0.0  # last share of the joint phase in which its learning rate falls to 0 (cosine); published: 0, none
+        0.0  # last share of the joint phase in which its learning rate falls to 0 (cosine). Published: 0, none
     )
-    checkpoint: str | None = "."  # folder in which a long run keeps its state, to continue when killed; none: nowhere
+    checkpoint: str | None = "."  # folder in which a long run keeps its state, to continue when killed. None: nowhere
     checkpoint_minutes: float = 5.0
 
     def __post_init__(self) -> None:
@@ -85,10 +85,10 @@ def timegan(
     Parameters
     ----------
     data : ndarray, shape [N, T, F]
-        Stays without missing values, in any units; shorter ones padded at the front with -1 in all features.
+        Stays without missing values, in any units. Shorter ones padded at the front with -1 in all features.
     parameters : Parameters
     rng : numpy.random.Generator, optional
-        Fixes everything drawn; without it, one seeded from NumPy's legacy generator, as 2020's callers expect.
+        Fixes everything drawn. Without it, one seeded from NumPy's legacy generator, as 2020's callers expect.
     progress : bool
         Whether to show progress bars with the losses.
 
@@ -101,7 +101,7 @@ def timegan(
     Raises
     ------
     UserError
-        For data of a wrong shape, NaN or infinities in it, or nothing but padding; or when training diverges.
+        For data of a wrong shape, NaN or infinities in it, or nothing but padding. Or when training diverges.
     """
     series = _Series.from_padded(data)
     seed = int((legacy_rng() if rng is None else rng).integers(2**31))
@@ -404,7 +404,7 @@ def _compiled(phase: _Phase, parameters: Parameters, net: _Networks) -> Callable
 def train(series: _Series, parameters: Parameters, seed: int, progress: bool = True) -> _Networks:
     """Run the three phases and return the weights of each network.
 
-    A run longer than `checkpoint_minutes` keeps its state in `checkpoint`; started again with the same data,
+    A run longer than `checkpoint_minutes` keeps its state in `checkpoint`. Started again with the same data,
     parameters and seed it continues from there, to the same result.
 
     Raises
@@ -524,7 +524,7 @@ class _Checkpoint:
         )
 
     def load(self, state: _Networks) -> tuple[_Networks, tuple[int, int]]:
-        """Return the kept state and the (phase, step) to go on from; without a file, what was given."""
+        """Return the kept state and the (phase, step) to go on from. Without a file, what was given."""
         if not self._path.is_file():
             return state, (0, 0)
         with np.load(self._path, allow_pickle=False) as arrays:
@@ -534,7 +534,7 @@ class _Checkpoint:
         return _Networks(*(Adam(*map(tf.constant, part)) for part in parts)), (phase, step)
 
     def save_now_and_then(self, state: _Networks, place: tuple[int, int]) -> None:
-        """Save if the last time is long enough ago; where nothing can be written, say so once and go on without."""
+        """Save if the last time is long enough ago. Where nothing can be written, say so once and go on without."""
         if time.monotonic() - self._saved >= self._seconds:
             try:
                 self.save(state, place)

@@ -1,4 +1,4 @@
-"""A recurrent network that tells generated stays from enlarged ones; those it takes for generated are accused."""
+"""A recurrent network that tells generated stays from enlarged ones. Those it takes for generated are accused."""
 
 import functools
 import os
@@ -42,7 +42,7 @@ def enlarged_scores(
 ) -> np.ndarray:
     """Train the network to tell generated (0) from enlarged (1) and return its output for each enlarged stay.
 
-    Three GRU layers as wide as the data and a dense output per time step; a stay's score is the mean of its steps'
+    Three GRU layers as wide as the data and a dense output per time step. A stay's score is the mean of its steps'
     log-odds. Generated and enlarged data weigh alike, however many of each there are. Training stops once the loss on a
     fifth of each, held out, has not fallen for two epochs (on few stays: for 400 steps), and goes back to the best.
     Without early stopping the network learns its training stays by heart, members and others alike.
@@ -100,7 +100,7 @@ def enlarged_scores(
 
 
 def _split(is_enlarged: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Hold a fifth of each class out for validation; of too few to do so, judge by the training stays."""
+    """Hold a fifth of each class out for validation. Of too few to do so, judge by the training stays."""
     train, valid = [], []
     for label in (False, True):
         stays = rng.permutation(np.flatnonzero(is_enlarged == label))
@@ -157,7 +157,7 @@ class _Model:
 
 @functools.cache
 def _compiled(network: Any) -> tuple[Any, Any]:
-    """Compile a training step and an evaluation of a batch: series [T, F, B]; lengths, labels, weights [B]."""
+    """Compile a training step and an evaluation of a batch: series [T, F, B]. Lengths, labels, weights [B]."""
     import tensorflow as tf
 
     apply = _recurrent().apply
