@@ -31,14 +31,17 @@ from examples.hider.dp import measure
 from examples.hider.dp.copula import Marginals, distributions
 from examples.hider.dp.draw import Released, draw
 from examples.hider.dp.measure import CLASSES, GAPS, SPANS, Stays
-from examples.hider.dp.noise import LENGTH_CLASSES, Ledger, secret_bits, seeded_bits, strength
+from examples.hider.dp.noise import LENGTH_CLASSES, Ledger, Total, secret_bits, seeded_bits, strength
 from examples.hider.dp.ranges import RANGES, Range
 from utils.errors import UserError
 from utils.stays import padded_rows, real_rows_first
 
 FEWEST_STAYS = 100  # with fewer, the noise hides everything at any epsilon worth promising
+LEAST_VALUES = 2.0  # standard deviations of noise that a class of values must exceed to count
+LEAST_CLOCK = 3.0  # the same for classes of counts, paces, spans, starts and gaps, most of which are empty
 STATIC = 0.9  # a feature is static if this share of the patients have one and the same value at all their time points
-STATIC_WEIGHT = 2.0  # of a static feature among the levels: outcomes deserve less noise
+TWO_VALUES = 0.98  # a feature has two values if two of its classes hold this share
+STATIC_WEIGHT = 4.0  # of a static feature among the levels: outcomes deserve less noise
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,11 @@ class Parameters:
     seed_noise: bool = False  # noise from the match's seed: for tests only, a release with it has no proof
     ranges: str = ""  # the custodian's own file of ranges: CSV with columns name, low, high, decimals, log (0 or 1)
     share_ranges: float = 0.12  # if no feature's range is public; less the more are
-    share_values: float = 0.17  # histograms of values
-    share_clock: float = 0.13  # histograms of counts, lengths, spans, starts and gaps
-    share_levels: float = 0.35  # second moments between stays
-    share_course: float = 0.15  # second moments over time within a feature, means by part of the stay
-    share_rows: float = 0.20  # second moments between features at one time point
+    share_values: float = 0.15  # histograms of values
+    share_clock: float = 0.18  # histograms of counts, paces, spans, starts and gaps
+    share_levels: float = 0.40  # second moments between stays
+    share_course: float = 0.18  # second moments over time within a feature, means by part of the stay
+    share_rows: float = 0.15  # second moments between features at one time point
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < float("inf"):
@@ -91,14 +94,13 @@ def privacy_claim(
     known = public_ranges(parameters, feature_names, features)
     unknown = sum(entry is None for entry in known)
     kept = features - 1
-    levels = 2 * kept + 2
-    clock = kept * (len(measure.count_edges(time_points)) + 1) + len(measure.length_edges(time_points)) - 1
+    levels = 2 * kept + measure.CLOCK
     numbers = {
         "ranges": (unknown * (measure.MAGNITUDES + CLASSES) + 2 * LENGTH_CLASSES) if unknown else 0,
         "values": kept * CLASSES + LENGTH_CLASSES,
-        "clock": clock + 2 * len(SPANS) + len(GAPS),
+        "clock": kept * (len(measure.count_edges(time_points)) + 1) + 4 * len(SPANS) + len(GAPS),
         "levels": levels * (levels + 1) // 2 + LENGTH_CLASSES,
-        "course": 2 * kept * (len(measure.LAGS) + len(measure.BLOCKS) + 1) + LENGTH_CLASSES,
+        "course": 2 * kept * (len(measure.LAGS) + len(measure.BLOCKS) + 1) + kept + LENGTH_CLASSES,
         "rows": kept * (kept + 1) + LENGTH_CLASSES,
     }
     return {
@@ -137,6 +139,55 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     UserError
         Where there are fewer than 100 stays, or names or patients of the wrong number. All of it is public.
     """
+    number, time_points, _ = np.shape(input_dict["data"])
+    released = look(input_dict, parameters, Ledger)
+    return draw(released, number, time_points, np.random.default_rng(input_dict["seed"]))
+
+
+def canary_evidence(
+    input_dict: dict[str, Any], parameters: Parameters = Parameters(), *, place: int, present: bool
+) -> float:
+    """Run the hider as far as its released numbers and weigh them as the strongest attacker would: for audits.
+
+    The attacker knows this code, every other patient and all released numbers, and asks of each sum in turn how much
+    more likely it is with the canary than without.
+
+    Parameters
+    ----------
+    input_dict : dict
+        As for `hider`.
+    parameters : Parameters
+    place : int
+        The canary's stay.
+    present : bool
+        Whether the canary's vectors are added.
+
+    Returns
+    -------
+    float
+        The logarithm of the likelihood ratio: above 0 speaks for the canary.
+    """
+    evidence = 0.0
+
+    class Watched(Ledger):
+        def total(self, name: str, vectors: np.ndarray, stays: np.ndarray, bound: float, mu: float) -> Total:
+            nonlocal evidence
+            without = vectors.copy()
+            without[place] = 0
+            there, empty = (
+                Ledger(self.mu, self.numbers, None).total(name, each, stays, bound, mu).values
+                for each in (vectors, without)
+            )
+            total = super().total(name, vectors if present else without, stays, bound, mu)
+            evidence += float((total.values - (there + empty) / 2) @ (there - empty)) / total.noise**2
+            return total
+
+    look(input_dict, parameters, Watched)
+    return evidence
+
+
+def look(input_dict: dict[str, Any], parameters: Parameters, kind: type[Ledger]) -> Released:
+    """Check what is public, then ask a ledger for every number; see `hider` for the arguments."""
     data = np.asarray(input_dict["data"], dtype=float)
     number, time_points, features = data.shape
     if number < FEWEST_STAYS:
@@ -147,12 +198,11 @@ def hider(input_dict: dict[str, Any], parameters: Parameters = Parameters()) -> 
     sharing = stays_of_same_patient(input_dict.get("patients"), number)
     most = most_numbers(time_points, features)
     bits = seeded_bits(input_dict["seed"]) if parameters.seed_noise else secret_bits
-    ledger = Ledger(strength(parameters.epsilon, parameters.delta, most), most, bits)
+    ledger = kind(strength(parameters.epsilon, parameters.delta, most), most, bits)
 
     padded = padded_rows(data, input_dict.get("padding_mask"))
     data, rows = real_rows_first(data, padded), ~np.sort(padded, axis=1)
-    released = release(data, rows, sharing, ranges, ledger, parameters)
-    return draw(released, number, time_points, np.random.default_rng(input_dict["seed"]))
+    return release(data, rows, sharing, ranges, ledger, parameters)
 
 
 def release(
@@ -179,6 +229,7 @@ def release(
     parameters : Parameters
     """
     features = data.shape[2] - 1
+    levels_count = 2 * features + measure.CLOCK
     unknown = [feature for feature, entry in enumerate(ranges) if entry is None]
     mu = budget(parameters, len(unknown), features, ledger.mu)
 
@@ -201,7 +252,7 @@ def release(
 
     times, start = measure.clean_times(data[:, :, 0], rows)
     classes = [measure.to_classes(data[:, :, i + 1], rows & known[i], entry) for i, entry in enumerate(finite)]
-    stays = Stays(times, start, rows, np.stack(classes, axis=2))
+    stays = Stays(times, start, rows, np.stack(classes, axis=2), measure.unchanged(data[:, :, 1:], rows))
 
     # 2. Histograms of each feature's values: every patient counts once, however often measured.
     total = ledger.total_clipped("values", measure.shares(stays.classes, CLASSES), sharing, mu["values"])
@@ -209,29 +260,35 @@ def release(
     for feature, entry in enumerate(finite):
         count = measure.class_count(entry)
         cells = total.values[feature * CLASSES : feature * CLASSES + count]
-        shares[feature, :count] = distributions(cells, total.noise, count == CLASSES)
+        shares[feature, :count] = distributions(cells[None], total.noise, LEAST_VALUES)[0]
     marginals = Marginals(shares)
 
-    # 3. Histograms of counts, lengths, spans, starts and gaps.
+    # 3. Histograms of counts, paces, spans, starts and gaps.
     parts = measure.clock(stays)
-    total = ledger.total("clock", np.concatenate(parts, axis=1), sharing, np.sqrt(features + 4), mu["clock"])
+    total = ledger.total("clock", np.concatenate(parts, axis=1), sharing, np.sqrt(features + 5), mu["clock"])
     cells = np.split(total.values, np.cumsum([part.shape[1] for part in parts])[:-1])
     patients = max(cells[0].sum() / features, 1.0)
-    counts = Marginals(distributions(cells[0].reshape(features, -1), total.noise, False))
-    lengths, spans, starts, gaps = (distributions(part[None], total.noise, False) for part in cells[1:])
-    length_marginal, span_marginal = Marginals(lengths), Marginals(spans)
+    counts = Marginals(distributions(cells[0].reshape(features, -1), total.noise, LEAST_CLOCK))
+    early, late, spans, starts, gaps = (distributions(part[None], total.noise, LEAST_CLOCK) for part in cells[1:])
+    clock = Marginals(np.concatenate([early, late, spans]))
+    whole = min(max(cells[3].sum() / patients, 0.01), 1.0)
     static = counts.shares[:, -1] > STATIC
     gap = max(float(GAPS[np.searchsorted(np.cumsum(gaps), 0.5)]), GAPS[1])
     span = max(float(SPANS[np.searchsorted(np.cumsum(spans), 0.5)]), gap)
     del parts
 
     # 4. Second moments of the stays' levels.
-    weights = np.ones(2 * features + 2)
+    vectors = measure.levels(stays, marginals, counts, clock)
+    # A static feature of two values (an outcome) is +1 or -1: then the rare value is not the one that is shortened.
+    two = static & (np.sort(marginals.shares, axis=1)[:, -2:].sum(axis=1) > TWO_VALUES)
+    vectors[:, :features][:, two] = np.sign(vectors[:, :features][:, two])
+    middle = np.zeros(levels_count)
+    middle[:features][two] = (marginals.shares * np.sign(marginals.scores)).sum(axis=1)[two]
+    weights = np.ones(levels_count)
     weights[:features][static] = STATIC_WEIGHT
-    vectors = measure.levels(stays, marginals, counts, length_marginal, span_marginal)
     total = ledger.total_clipped("levels", measure.products(vectors, weights), sharing, mu["levels"])
     weights = weights[:, None] * weights
-    levels = measure.triangle(total.values, 2 * features + 2) / weights
+    levels = measure.triangle(total.values, levels_count) / weights
     levels_noise = total.noise / weights / np.sqrt(np.where(np.eye(len(levels)), 1, 2))
 
     # 5. How each feature runs within a stay. 6. How features go together at one time point.
@@ -243,13 +300,14 @@ def release(
         patients=patients,
         values=marginals,
         counts=counts,
-        lengths=length_marginal,
-        spans=span_marginal,
+        clock=clock,
+        whole=whole,
         starts=starts[0],
         gaps=gaps[0],
         static=static,
         levels=levels,
         levels_noise=levels_noise,
+        middle=middle,
         course=course.values,
         course_noise=course.noise,
         rows=together.values,

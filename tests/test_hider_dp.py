@@ -6,6 +6,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 
 import hider_dp
+from benchmarks import dp_claim
 from examples.hider.dp import measure, noise
 from examples.hider.dp.copula import Marginals, distributions, latent_correlation
 from examples.hider.dp.ranges import RANGES, Range
@@ -140,7 +141,7 @@ def test_one_extreme_patient_changes_no_shape_no_range_and_no_error(kind, names)
             assert np.nanmin(b) >= known.low
             assert np.nanmax(b) <= known.high
         elif np.isfinite(b).any():
-            assert np.nanmax(np.abs(b)) <= 3 * np.nanmax(np.abs(a)), "one patient moves no bound far"
+            assert np.nanmax(np.abs(b)) <= 3 * np.nanmax(np.abs(a)) + 5, "one patient moves no bound far"
 
 
 @pytest.mark.parametrize("names", [NAMES, None])
@@ -318,9 +319,9 @@ def test_simulated_stays_without_names_are_released_without_a_warning():
 
 
 def test_noisy_counts_become_probabilities():
-    shares = distributions(np.array([[-5.0, 50.0, 52.0, -2.0]]), 1.0, False)
+    shares = distributions(np.array([[-5.0, 50.0, 52.0, -2.0]]), 1.0, 3.0)
     assert shares.sum() == pytest.approx(1)
-    np.testing.assert_allclose(shares, [[0, 0.48, 0.52, 0]], atol=0.02)
+    np.testing.assert_allclose(shares, [[0, 0.49, 0.51, 0]], atol=0.01)
 
 
 def test_the_correlation_behind_coarse_scores_is_found():
@@ -343,3 +344,23 @@ def test_values_come_back_from_their_classes(known):
     width = (known.high - known.low) / measure.CLASSES
     tolerance = 0.1 * values[:, :, 0] + 0.1 if known.log else max(width, 10.0**-known.decimals)
     assert (np.abs(back - values[:, :, 0]) <= tolerance + 1e-9).all()
+
+
+# --------------------------------------------------------------------------------------------------- the claim's audit
+
+
+def test_the_audit_finds_noise_that_is_too_small_and_leaves_the_correct_hider_alone():
+    """One short audit of either; docs/privacy-proof.md has twenty of each."""
+    for broken, flagged in ((dp_claim.correct, False), (dp_claim.noise_divided_by_ten, True)):
+        with broken():
+            found = dp_claim.audit(hider_dp, hider_dp.Parameters(), stays=100, time_points=4, runs=14, seed=0)
+        assert found["flagged"] == flagged
+        assert found["claimed"] == 3.0
+
+
+def test_bounds_from_errors_are_what_the_formulas_say():
+    miss = dp_claim.upper_rate(0, 100, 0.95)
+    assert miss == pytest.approx(1 - 0.025**0.01)
+    assert dp_claim.epsilon_any(miss, miss, 0.0) == pytest.approx(np.log((1 - miss) / miss))
+    assert dp_claim.epsilon_gaussian(0.5, 0.5, 1e-5) == 0.0
+    assert dp_claim.epsilon_gaussian(0.1, 0.1, 1e-5) > 10

@@ -4,45 +4,47 @@ Everything here works on released numbers only, so none of it costs privacy.
 """
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
 from scipy.special import ndtr, ndtri
 
 _ORDERS = 12  # Hermite polynomials that describe a marginal's scores
 _FURTHEST = 8.0  # an edge of the latent normal that stands for infinity
 
 
-def distributions(counts: np.ndarray, noise: float, smooth: bool) -> np.ndarray:
-    """Turn noisy counts into probabilities.
+def distributions(counts: np.ndarray, noise: float, least: float) -> np.ndarray:
+    """Turn noisy counts of ordered classes into probabilities.
 
-    Counts are projected on the non-negative ones with the same sum (the closest such counts). If the noise is large
-    beside an average class, neighbouring classes are averaged too, over more classes the fewer patients there are.
+    A class keeps its count if that stands out of the noise. Of the rest, groups of 2, 4, 8 and more neighbours that
+    stand out together share their sum. What never stands out is taken for noise: so empty classes stay empty, which a
+    least-squares projection does not achieve if there are many of them.
 
     Parameters
     ----------
-    counts : ndarray, shape [..., B]
+    counts : ndarray, shape [V, B]
     noise : float
         Standard deviation of the noise on each count.
-    smooth : bool
-        Whether neighbouring classes are alike.
+    least : float
+        A sum stands out if it exceeds this many standard deviations of its noise.
 
     Returns
     -------
-    ndarray, shape [..., B]
+    ndarray, shape [V, B]
     """
-    classes = counts.shape[-1]
-    total = np.maximum(counts.sum(axis=-1, keepdims=True), noise)
-    ordered = -np.sort(-counts, axis=-1)
-    over = (np.cumsum(ordered, axis=-1) - total) / np.arange(1, classes + 1)
-    last = (ordered > over).sum(axis=-1, keepdims=True) - 1
-    projected = np.maximum(counts - np.take_along_axis(over, np.maximum(last, 0), axis=-1), 0.0)
-    shares = projected / np.maximum(projected.sum(axis=-1, keepdims=True), 1e-300)
-    if smooth:
-        relative = (noise * classes / total)[..., 0]
-        for index in np.ndindex(relative.shape):
-            if relative[index] > 0.5:
-                width = min(classes / 6, 0.5 * relative[index])
-                shares[index] = gaussian_filter1d(shares[index], width, mode="nearest")
-    return np.maximum(shares, 1e-9) / np.maximum(shares, 1e-9).sum(axis=-1, keepdims=True)
+    found = np.zeros(counts.shape)
+    for row, result in zip(counts, found, strict=True):
+        left = np.ones(row.size, dtype=bool)
+        width = 1
+        while width < 2 * row.size and left.any():
+            for first in range(0, row.size, width):
+                group = np.flatnonzero(left[first : first + width]) + first
+                total = row[group].sum()
+                if group.size and total > least * noise * np.sqrt(group.size):
+                    result[group] = total / group.size
+                    left[group] = False
+            width *= 2
+        if left.all():
+            result[:] = 1.0
+    found = np.maximum(found, 1e-9 * found.sum(axis=1, keepdims=True))
+    return found / found.sum(axis=1, keepdims=True)
 
 
 class Marginals:

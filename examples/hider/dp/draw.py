@@ -1,6 +1,6 @@
 """Stays drawn from released numbers: no patient is looked at here, so nothing here costs privacy.
 
-A stay's levels (of each feature's values, of its count, of length and span) come from one Gaussian copula. Then the
+A stay's levels (of each feature's values, of its count, of pace and span) come from one Gaussian copula. Then the
 times are drawn, then which time points have a value, then the values. Both run as a level, two parts with a memory
 (first-order autoregressions in continuous time) and a part without, correlated between features.
 """
@@ -21,6 +21,7 @@ PRIOR_VALUES = np.array([0.4, 0.2, 0.1])  # their shares of the variance where t
 PRIOR_MEASURED = np.array([0.2, 0.2])
 _FEWEST = 0.003  # share of stays below which a mean is not divided by fewer
 _SIMULATED = 2000  # stays that tell how many have something to average
+_REDRAWN = 150  # single gaps drawn again, so that a stay's halves have the length they should
 _CHUNK = 256
 
 
@@ -34,13 +35,19 @@ class Released(NamedTuple):
         Which features have a range: the others stay missing.
     patients : float
         How many there are.
-    values, counts, lengths, spans : Marginals
+    values, counts : Marginals
+    clock : Marginals
+        Of the paces in either half, and of spans.
+    whole : float
+        Share of patients whose stays are not cut off.
     starts, gaps : ndarray
         Shares of SPANS and GAPS.
     static : ndarray of bool, shape [K]
         Features that do not change within a stay.
-    levels, levels_noise : ndarray, shape [2 K + 2, 2 K + 2]
+    levels, levels_noise : ndarray, shape [2 K + 3, 2 K + 3]
         Sum of the outer products of `measure.levels`, and the noise's standard deviation.
+    middle : ndarray, shape [2 K + 3]
+        Mean of those levels that are +1 or -1; 0 for the others.
     course : ndarray
         As `measure.course` lays it out.
     rows : ndarray
@@ -55,13 +62,14 @@ class Released(NamedTuple):
     patients: float
     values: Marginals
     counts: Marginals
-    lengths: Marginals
-    spans: Marginals
+    clock: Marginals
+    whole: float
     starts: np.ndarray
     gaps: np.ndarray
     static: np.ndarray
     levels: np.ndarray
     levels_noise: np.ndarray
+    middle: np.ndarray
     course: np.ndarray
     course_noise: float
     rows: np.ndarray
@@ -82,11 +90,11 @@ def draw(released: Released, stays: int, time_points: int, rng: np.random.Genera
     correlation = level_correlation(released, rng)
     latent = rng.standard_normal((stays, len(correlation)), dtype=np.float32) @ _factor(correlation)
 
-    lengths, times = draw_clock(released, latent[:, -2:], time_points, rng)
+    lengths, times = draw_clock(released, latent[:, -measure.CLOCK :], time_points, rng)
     rows = np.arange(time_points) < lengths[:, None]
     counts = draw_counts(released, latent[:, features : 2 * features], lengths, time_points, rng)
     part = np.searchsorted(measure.BLOCKS * released.span, times)
-    lag_values, lag_often, part_values, part_often = measure.split_course(released.course, features)
+    lag_values, lag_often, part_values, part_often, unchanged = measure.split_course(released.course, features)
     half = features * (features + 1) // 2
     together = measure.triangle(released.rows[:half], features)
     panels = measure.triangle(released.rows[half:], features)
@@ -118,7 +126,8 @@ def draw(released: Released, stays: int, time_points: int, rng: np.random.Genera
 
     # Values. How many stays have two values some hours apart is seen from the stays just drawn.
     drawn = np.where(measured[first_ones], 0, measure.NO_VALUE).astype(np.uint8)
-    simulated = Stays(times[first_ones], times[first_ones, 0], rows[first_ones], drawn)
+    nothing = np.zeros((len(drawn), features), dtype=np.float32)
+    simulated = Stays(times[first_ones], times[first_ones, 0], rows[first_ones], drawn, nothing)
     seen = measure.has_pairs(simulated, released.gap, released.span)
     in_lag, in_part, in_row = (np.maximum(each, _FEWEST) for each in seen)
     hermite = released.values.hermite
@@ -146,6 +155,8 @@ def draw(released: Released, stays: int, time_points: int, rng: np.random.Genera
             below = released.values.below[feature, : measure.class_count(known) + 1]
             places = np.interp(uniform(scores[:, :, feature][here]), below, np.arange(below.size))
             generated[chunk, :, feature + 1][here] = measure.to_values(places, known)
+    twice = np.maximum((measured[first_ones].sum(axis=1) > 1).mean(axis=0), _FEWEST) * square[:, 0]
+    hold_values(generated[:, :, 1:], unchanged[:, 0] / twice, rng)
     return real_rows_last(generated, lengths), front_padding(lengths, time_points, features + 1)
 
 
@@ -156,7 +167,7 @@ def level_correlation(released: Released, rng: np.random.Generator) -> np.ndarra
     linear = np.zeros_like(released.values.hermite)
     linear[:, 0] = 1.0  # a mean over many values is taken as it is
     first = np.where(released.static[:, None], released.values.hermite, linear)
-    hermite = np.concatenate([first, released.counts.hermite, released.lengths.hermite, released.spans.hermite])
+    hermite = np.concatenate([first, released.counts.hermite, released.clock.hermite])
 
     rest = slice(features, size)
     spread = np.sqrt(np.clip(np.diag(released.levels)[rest] / patients, 0.02, 1.0))
@@ -171,11 +182,15 @@ def level_correlation(released: Released, rng: np.random.Generator) -> np.ndarra
     weight[:features, :features] = both
     weight[:features, features:] = has.mean(axis=0)[:, None]
     weight[features:, :features] = has.mean(axis=0)
+    weight[-1] *= released.whole
+    weight[:-1, -1] *= released.whole
     weight = np.maximum(weight, _FEWEST) * patients
     # Each moment is divided by the roots of its two mean squares: so shortening vectors biases nothing.
     spread = np.sqrt(np.clip(np.diag(released.levels / weight), 0.02, 1.0))
     scale = weight * spread[:, None] * spread
-    moment = np.clip(released.levels / scale, -1, 1)
+    two = np.sqrt(1 - np.square(released.middle))
+    moment = released.levels / scale - released.middle[:, None] * released.middle
+    moment, scale = np.clip(moment / two[:, None] / two, -1, 1), scale * two[:, None] * two
     correlation = latent_correlation(moment, hermite[:, None], hermite[None])
     slope = np.maximum(hermite[:, :1] * hermite[None, :, 0], 0.01)
     noise = np.hypot(released.levels_noise / scale, 1 / np.sqrt(weight)) / slope
@@ -187,25 +202,49 @@ def draw_clock(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw each stay's number of time points [N] and its times [N, T].
 
-    Gaps come from the released shares, tilted so that their mean fits the stay's span and length.
+    Gaps come from the released shares, tilted in either half of a stay so that their mean fits its pace there. Then
+    single gaps are drawn again wherever that brings a half nearer to the length it should have.
     """
-    edges = measure.length_edges(time_points)
-    lengths = _pick(released.lengths.classes(latent[:, :1])[:, 0], edges, rng)
-    lengths = np.clip(lengths, 1, time_points)
-    span = SPANS[released.spans.classes(latent[:, 1:])[:, 0]]
-    wanted = span / np.maximum(lengths - 1, 1)
+    early, late, span = SPANS[released.clock.classes(latent)].T
+    number = len(span)
+    paces = np.maximum(np.stack([early, late], axis=1), SPANS[1])
+    paces *= np.exp(rng.uniform(-0.02, 0.02, paces.shape))  # the classes are 4 % wide
+    paces = np.minimum(paces, np.maximum(span[:, None] / 2, SPANS[1]))
+    counts = np.maximum(np.rint(span[:, None] / 2 / paces), 1)
+    paces = np.maximum(span[:, None] / 2 / counts, SPANS[1])
+    lengths = np.where(span > 0, np.clip(counts.sum(axis=1), 1, time_points), 1).astype(int)
+    half = (np.arange(time_points) > counts[:, :1]).astype(int)  # which half the gap before a time point is in
+    gaps = np.arange(time_points) < lengths[:, None]
+    gaps[:, 0] = False
     tilts = np.linspace(-4, 4, 161)
     tables = released.gaps * np.exp(tilts[:, None] * np.log(np.maximum(GAPS, 1 / 120)))
-    tables /= tables.sum(axis=1, keepdims=True)
-    chosen = np.clip(np.searchsorted(tables @ GAPS, wanted), 0, len(tilts) - 1)
-    chances = rng.random((len(lengths), time_points))
-    steps = np.zeros_like(chances)
-    for tilt in np.unique(chosen):
-        here = chosen == tilt
-        found = np.searchsorted(np.cumsum(tables[tilt]), chances[here])
-        steps[here] = GAPS[np.minimum(found, len(GAPS) - 1)]
-    steps[:, 0] = 0.0
-    return lengths, np.where(np.arange(time_points) < lengths[:, None], np.cumsum(steps, axis=1), 0.0)
+    tables = np.cumsum(tables / tables.sum(axis=1, keepdims=True), axis=1)
+    means = np.diff(tables, axis=1, prepend=0.0) @ GAPS
+    tilt = np.clip(np.searchsorted(means, paces), 0, len(tilts) - 1)
+    steps = np.zeros(gaps.shape)
+    for chosen in np.unique(tilt):
+        here = gaps & (np.take_along_axis(tilt, half, axis=1) == chosen)
+        steps[here] = GAPS[_from_table(tables[chosen], rng.random(int(here.sum())))]
+    everyone = np.arange(number)
+    off = np.stack([((steps - paces[:, [side]]) * (gaps & (half == side))).sum(axis=1) for side in (0, 1)], axis=1)
+    for _ in range(_REDRAWN):
+        place = 1 + np.floor(rng.random(number) * np.maximum(lengths - 1, 1)).astype(int).clip(0, time_points - 2)
+        side = half[everyone, place]
+        fresh = GAPS[_from_rows(tables, tilt[everyone, side], rng.random(number))]
+        moved = off[everyone, side] + fresh - steps[everyone, place]
+        better = gaps[everyone, place] & (np.abs(moved) < np.abs(off[everyone, side]))
+        steps[everyone[better], place[better]] = fresh[better]
+        off[everyone[better], side[better]] = moved[better]
+    return lengths, np.cumsum(steps, axis=1) * (np.arange(time_points) < lengths[:, None])
+
+
+def _from_table(table: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    return np.minimum(np.searchsorted(table, chances), len(table) - 1)
+
+
+def _from_rows(tables: np.ndarray, rows: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    """Return the class that each chance falls in, each in its own row of cumulated shares."""
+    return np.minimum((tables[rows] < chances[:, None]).sum(axis=1), tables.shape[1] - 1)
 
 
 def draw_counts(
@@ -258,6 +297,31 @@ def fit_memory(memory: np.ndarray, noise: np.ndarray, shape: np.ndarray, prior: 
         weights, _ = nnls(left, np.concatenate([row / deviation, prior]))
         result[feature] = weights / max(1.0, weights.sum() / 0.999)
     return result
+
+
+def hold_values(values: np.ndarray, unchanged: np.ndarray, rng: np.random.Generator) -> None:
+    """Repeat values, in place, until as many are the same as the one before as should be.
+
+    Parameters
+    ----------
+    values : ndarray, shape [N, T, K]
+        NaN where missing.
+    unchanged : ndarray, shape [K]
+        The share that is wanted. Values that are the same by chance count.
+    """
+    time_points = np.arange(values.shape[1])
+    for feature, wanted in enumerate(unchanged):
+        column = values[:, :, feature : feature + 1]
+        measured = np.isfinite(column[:, :, 0])
+        several = measured.sum(axis=1) > 1
+        now = measure.unchanged(column[several], measured[several]).mean() if several.any() else 1.0
+        if min(wanted, 1.0) <= now:
+            continue
+        fresh = measured & (rng.random(measured.shape) >= (min(wanted, 1.0) - now) / (1 - now))
+        fresh |= measured & (np.cumsum(measured, axis=1) == 1)
+        source = np.maximum.accumulate(np.where(fresh, time_points, 0), axis=1)
+        held = np.take_along_axis(column[:, :, 0], source, axis=1)
+        column[:, :, 0][measured] = held[measured]
 
 
 def draw_course(

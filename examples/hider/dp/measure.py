@@ -20,7 +20,8 @@ NO_VALUE = 255  # the class of a missing value
 _MINUTES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 90, 105)
 _LONG = (120, 150, 180, 240, 300, 360, 480, 720, 1080, 1440, 2880, 5760, 11520, 23040)
 GAPS = np.array(_MINUTES + _LONG) / 60  # hours between time points: the values that a release knows
-SPANS = np.concatenate([[0.0], 0.05 * 1.1 ** np.arange(120)])  # hours from first to last time point, and to the first
+SPANS = np.concatenate([[0.0], 0.05 * 1.04 ** np.arange(300)])  # hours from first to last time point, and to the first
+CLOCK = 3  # levels of a stay's clock: pace in the first half, pace in the second, span
 LAGS = np.array([0.0, 1.5, 4.0, 10.0, 24.0, np.inf])  # classes of lags, in typical gaps
 BLOCKS = np.array([1 / 8, 1 / 4, 1 / 2])  # where parts of a stay end, in typical spans
 
@@ -44,12 +45,15 @@ class Stays(NamedTuple):
         Which time points there are.
     classes : ndarray of uint8, shape [N, T, F - 1]
         The class of each value, NO_VALUE where it is missing.
+    unchanged : ndarray of float32, shape [N, F - 1]
+        The share of a feature's values that are the same as the one before; 0 if there is none before.
     """
 
     times: np.ndarray
     start: np.ndarray
     rows: np.ndarray
     classes: np.ndarray
+    unchanged: np.ndarray
 
 
 # ------------------------------------------------------------------------------------------------ times and values
@@ -61,6 +65,21 @@ def clean_times(times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.nda
     times = np.maximum(np.maximum.accumulate(times, axis=1), -_LARGEST)
     start = times[:, 0].copy()
     return np.where(rows, times - start[:, None], 0.0), start
+
+
+def unchanged(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return which share of a stay's values of a feature are the same as the one before, shape [N, K]."""
+    number, time_points, features = values.shape
+    result = np.zeros((number, features), dtype=np.float32)
+    for first in range(0, number, _CHUNK):
+        block = values[first : first + _CHUNK]
+        measured = rows[first : first + _CHUNK, :, None] & np.isfinite(block)
+        place = np.where(measured, np.arange(time_points)[:, None], -1)
+        last = np.maximum.accumulate(place, axis=1)
+        before = np.concatenate([np.full_like(last[:, :1], -1), last[:, :-1]], axis=1)
+        same = measured & (before >= 0) & (block == np.take_along_axis(block, np.maximum(before, 0), axis=1))
+        result[first : first + _CHUNK] = same.sum(axis=1) / np.maximum(measured.sum(axis=1) - 1, 1)
+    return result
 
 
 def class_count(known: Range) -> int:
@@ -231,15 +250,8 @@ def _tidy(low: float, high: float, decimals: int) -> Range:
 
 def count_edges(time_points: int) -> np.ndarray:
     """Return where the classes of a feature's number of values begin; the last begins above `time_points`."""
-    edges = np.unique(np.concatenate([[0], np.ceil(1.22 ** np.arange(200))]))
+    edges = np.unique(np.concatenate([[0], np.ceil(1.12 ** np.arange(200))]))
     return np.concatenate([edges[edges <= time_points], [time_points + 1]]).astype(int)
-
-
-def length_edges(time_points: int) -> np.ndarray:
-    """Return where the classes of a stay's number of time points begin; the last begins above `time_points`."""
-    return np.unique(
-        np.concatenate([np.arange(0, time_points, max(1, time_points // 25)), [time_points, time_points + 1]])
-    )
 
 
 def count_classes(stays: Stays) -> np.ndarray:
@@ -263,23 +275,40 @@ def nearest(grid: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.searchsorted((grid[1:] + grid[:-1]) / 2, values)
 
 
-def length_classes(stays: Stays) -> np.ndarray:
-    """Return the class of each stay's number of time points, shape [N]."""
-    return np.searchsorted(length_edges(stays.rows.shape[1]), stays.rows.sum(axis=1), side="right") - 1
+def paces(stays: Stays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the class (on SPANS) of each stay's mean gap in either half of its time, and if it has one, all [N]."""
+    half = stays.times.max(axis=1) / 2
+    early = (stays.rows & (stays.times <= half[:, None])).sum(axis=1)
+    late = stays.rows.sum(axis=1) - early
+    return nearest(SPANS, half / np.maximum(early, 1)), nearest(SPANS, half / np.maximum(late, 1)), late > 0
+
+
+def spans(stays: Stays) -> tuple[np.ndarray, np.ndarray]:
+    """Return the class of each stay's span (on SPANS), and whether it is whole, both [N].
+
+    A stay that fills all time points may have been cut off, so its span says little.
+    """
+    length = stays.rows.sum(axis=1)
+    return nearest(SPANS, stays.times.max(axis=1)), (length > 0) & (length < stays.rows.shape[1])
 
 
 def clock(stays: Stays) -> list[np.ndarray]:
-    """Return, each [N, classes]: classes of every feature's count, of length, of span, of start, and shares of gaps.
+    """Return classes of every feature's count, of both paces, of span and of start, and shares of gaps.
 
-    The vectors' Euclidean length is at most the square root of the number of features, plus four.
+    Each is [N, classes].
+
+    The square of the vectors' Euclidean length is at most the number of features, plus five.
     """
+    early, late, paced = paces(stays)
+    span, whole = spans(stays)
     present = (stays.rows.any(axis=1))[:, None]
     lag = np.where(stays.rows[:, 1:], nearest(GAPS, np.diff(stays.times, axis=1)), len(GAPS))
     counts = _one_hot(count_classes(stays), len(count_edges(stays.rows.shape[1])) + 1).reshape(len(present), -1)
     return [
         counts * present,
-        _one_hot(length_classes(stays), len(length_edges(stays.rows.shape[1])) - 1) * present,
-        _one_hot(nearest(SPANS, stays.times.max(axis=1)), len(SPANS)) * present,
+        _one_hot(early, len(SPANS)) * paced[:, None],
+        _one_hot(late, len(SPANS)) * paced[:, None],
+        _one_hot(span, len(SPANS)) * whole[:, None],
         _one_hot(nearest(SPANS, stays.start), len(SPANS)) * present,
         shares(lag[:, :, None], len(GAPS)),
     ]
@@ -292,23 +321,24 @@ def _one_hot(classes: np.ndarray, count: int) -> np.ndarray:
 # ------------------------------------------------------------------------------------------- levels, course, rows
 
 
-def levels(stays: Stays, values: Marginals, counts: Marginals, lengths: Marginals, spans: Marginals) -> np.ndarray:
-    """Return normal scores of a stay: each feature's mean value (0 if unmeasured), its count, length and span.
+def levels(stays: Stays, values: Marginals, counts: Marginals, clock_marginals: Marginals) -> np.ndarray:
+    """Return normal scores of a stay: each feature's mean value (0 if unmeasured), its count, two paces and span.
 
     Returns
     -------
-    ndarray of float32, shape [N, 2 K + 2]
+    ndarray of float32, shape [N, 2 K + 3]
     """
     number, features = stays.classes.shape[0], stays.classes.shape[2]
-    result = np.zeros((number, 2 * features + 2), dtype=np.float32)
+    result = np.zeros((number, 2 * features + CLOCK), dtype=np.float32)
     for first in range(0, number, _CHUNK):
         scores, measured = _scores(stays.classes[first : first + _CHUNK], values)
         result[first : first + _CHUNK, :features] = scores.sum(axis=1) / np.maximum(measured.sum(axis=1), 1)
     found = count_classes(stays)
     for feature in range(features):
         result[:, features + feature] = counts.scores[feature][found[:, feature]]
-    result[:, -2] = lengths.scores[0][length_classes(stays)]
-    result[:, -1] = spans.scores[0][nearest(SPANS, stays.times.max(axis=1))]
+    early, late, paced = paces(stays)
+    for place, (classes, there) in enumerate(((early, paced), (late, paced), spans(stays))):
+        result[:, 2 * features + place] = clock_marginals.scores[place][classes] * there
     return result * stays.rows.any(axis=1)[:, None]
 
 
@@ -340,7 +370,7 @@ def course(stays: Stays, values: Marginals, gap: float, span: float) -> np.ndarr
 
     For values and for being measured, each [K, classes]: the mean square of the stay's scores, the mean product of two
     of them by the lag between them (LAGS), and the mean score by part of the stay (BLOCKS). Being measured is scored
-    against the stay's own rate.
+    against the stay's own rate. Last comes the share of unchanged values, [K].
 
     Parameters
     ----------
@@ -349,11 +379,11 @@ def course(stays: Stays, values: Marginals, gap: float, span: float) -> np.ndarr
 
     Returns
     -------
-    ndarray of float32, shape [N, 2 K (1 + lags + parts)]
+    ndarray of float32, shape [N, 2 K (1 + lags + parts) + K]
     """
     number, features = stays.classes.shape[0], stays.classes.shape[2]
     lags, parts = len(LAGS), len(BLOCKS) + 1  # the first lag is 0
-    result = np.zeros((number, 2 * features * (lags + parts)), dtype=np.float32)
+    result = np.zeros((number, 2 * features * (lags + parts) + features), dtype=np.float32)
     for first in range(0, number, _CHUNK):
         chunk = slice(first, first + _CHUNK)
         scores, measured = _scores(stays.classes[chunk], values)
@@ -372,15 +402,18 @@ def course(stays: Stays, values: Marginals, gap: float, span: float) -> np.ndarr
         for here in part_rows(times, rows, span):
             found[2].append((scores * here).sum(axis=1) / np.maximum((measured * here).sum(axis=1), 1))
             found[3].append((often * here).sum(axis=1) / np.maximum(here.sum(axis=1), 1))
-        joined = [np.stack(part, axis=2).reshape(len(scores), -1) for part in found]
+        joined = [np.stack(part, axis=2).reshape(len(scores), -1) for part in found] + [stays.unchanged[chunk]]
         result[chunk] = np.clip(np.concatenate(joined, axis=1), -4, 4)
     return result
 
 
 def split_course(numbers: np.ndarray, features: int) -> list[np.ndarray]:
-    """Undo the layout of `course`: products by lag (0 first) of values and of being measured, then means by part."""
+    """Undo the layout of `course`.
+
+    Products by lag (0 first) of values and of being measured, means by part of both, unchanged values.
+    """
     lags, parts = len(LAGS), len(BLOCKS) + 1
-    pieces = np.split(numbers, np.cumsum([features * lags, features * lags, features * parts]))
+    pieces = np.split(numbers, np.cumsum(features * np.array([lags, lags, parts, parts])))
     return [piece.reshape(features, -1) for piece in pieces]
 
 

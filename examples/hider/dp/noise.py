@@ -151,15 +151,15 @@ class Ledger:
         Strength that may be spent in all (Gaussian differential privacy).
     numbers : int
         Numbers that may be released in all.
-    bits : callable
-        Source of the noise's random words.
+    bits : callable or None
+        Source of the noise's random words. None leaves the noise out: for audits, never for a release.
     entries : list of tuple
-        What was released so far: name, numbers, mu.
+        Its account: name, numbers, mu.
     """
 
     mu: float
     numbers: int
-    bits: Bits
+    bits: Bits | None
     entries: list[tuple[str, int, float]] = field(default_factory=list)
 
     def total(self, name: str, vectors: np.ndarray, stays: np.ndarray, bound: float, mu: float) -> "Total":
@@ -200,7 +200,8 @@ class Ledger:
             # The bound is held in integers too, so no rounding of the lines above can break it.
             steps[np.square(steps).sum(axis=1) > np.square(limit // share)] = 0
             sums += steps.sum(axis=0)
-        sums += discrete_gaussian(sums.size, self.bits)
+        if self.bits is not None:
+            sums += discrete_gaussian(sums.size, self.bits)
         return Total(sums / grid, bound / mu)
 
     def total_clipped(self, name: str, vectors: np.ndarray, stays: np.ndarray, mu: float) -> "Total":
