@@ -162,6 +162,8 @@ def shadow_run(
         "padding_mask": None if mask is None else mask[members],
         "seed": int(rng.integers(2**31)),
     }
+    if "feature_names" in input_dict:
+        given["feature_names"] = input_dict["feature_names"]
     if mask is None:
         given["padding_mask"] = np.zeros(given["data"].shape, dtype=bool)
     try:

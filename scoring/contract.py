@@ -22,6 +22,8 @@ ARRAYS: dict[Role, tuple[str, ...]] = {  # the input_dict without `seed`
         "enlarged_data_padding_mask",
     ),
 }
+# What players are told beside the contract of 2020: the features' names [F] and, if known, whose each stay is [N].
+OPTIONAL: dict[Role, tuple[str, ...]] = {"hider": ("feature_names", "patients"), "seeker": ("feature_names",)}
 
 
 def check_generated(

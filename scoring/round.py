@@ -162,6 +162,8 @@ class Round:
         The data set's file name, and the digest of its arrays.
     warnings : list of str
         What a reader of the results should know about the data.
+    patients : ndarray of int or str, shape [N], or None
+        Whose stay it is. If it is None, each stay is of a patient of its own.
     """
 
     data: np.ndarray
@@ -175,6 +177,7 @@ class Round:
     name: str
     sha256: str
     warnings: list[str]
+    patients: np.ndarray | None = None
 
     @classmethod
     def of(cls, data_set: DataSet, division: Division) -> "Round":
@@ -193,6 +196,7 @@ class Round:
             name=data_set.name,
             sha256=data_set.sha256,
             warnings=list(data_set.warnings),
+            patients=None if data_set.patients is None else np.asarray(data_set.patients)[order],
         )
 
     @classmethod
@@ -227,16 +231,28 @@ class Round:
         )
         names = members.feature_names
         warnings = [f"{half.name}: {warning}" for half in (members, others) for warning in half.warnings]
-        both = DataSet(data, mask, names, f"{members.name} and {others.name}", digest(data, names), warnings)
+        patients = None
+        if members.patients is not None and others.patients is not None:
+            patients = np.concatenate([np.asarray(half.patients, dtype=str) for half in (members, others)])
+        sha256 = digest(data, names, patients)
+        both = DataSet(data, mask, names, f"{members.name} and {others.name}", sha256, warnings, patients)
         return cls.of(both, division)
 
     def hider_input(self) -> dict[str, Any]:
-        """Return what the hider is given: the members (a copy) and its seed."""
-        return {
+        """Return what the hider is given: the members (a copy), its seed, the features' names, and whose each stay is.
+
+        The last two are not in the contract of 2020. `patients` is there only if some patient may have several stays,
+        and holds numbers that mean nothing outside this input.
+        """
+        given: dict[str, Any] = {
             "data": self.data[self.members],
             "padding_mask": self.padding_mask[self.members],
             "seed": self.hider_seed,
+            "feature_names": np.array(self.feature_names, dtype=str),
         }
+        if self.patients is not None:
+            given["patients"] = np.unique(self.patients[self.members], return_inverse=True)[1]
+        return given
 
     def seeker_input(self, generated: np.ndarray, generated_mask: np.ndarray | None) -> dict[str, Any]:
         """Return what the seeker is given. The arrays are the round's own: a seeker in this process can change them."""
@@ -246,6 +262,7 @@ class Round:
             "seed": self.seeker_seed,
             "generated_data_padding_mask": generated_mask,
             "enlarged_data_padding_mask": self.padding_mask,
+            "feature_names": np.array(self.feature_names, dtype=str),
         }
 
     @property

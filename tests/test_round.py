@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scoring.data.datasets import DataSet
+from scoring.data.datasets import DataSet, digest
 from scoring.round import Round, divide_as_2020, divide_by_key
 from utils.data_utils import data_division
 from utils.errors import UserError
@@ -115,3 +115,21 @@ def test_two_tables_of_other_lengths_make_a_round():
 def test_two_tables_of_other_features_are_refused():
     with pytest.raises(UserError, match="the same features"):
         Round.of_tables(stays(), stays(names=["time", "map", "hr"]), seed=1)
+
+
+def test_a_hider_is_told_the_features_names_and_whose_its_stays_are():
+    owners = np.array([f"patient {i // 2}" for i in range(20)])
+    round_ = Round.of(stays(patients=owners), divide_by_key(stays(patients=owners), KEY, "hider a", 0.5))
+    given = round_.hider_input()
+    assert given["feature_names"].tolist() == NAMES
+    same = owners[numbers(given["data"])][:, None] == owners[numbers(given["data"])][None]
+    assert ((given["patients"][:, None] == given["patients"][None]) == same).all()
+    assert "patients" not in Round.of(stays(), divide_as_2020(stays(), 3, 0.5)).hider_input()
+    shown = round_.seeker_input(given["data"], None)
+    assert shown["feature_names"].tolist() == NAMES
+    assert "patients" not in shown
+
+
+def test_data_of_other_patients_are_other_data():
+    alone, shared = (digest(np.zeros((4, 2, 2)), ["time", "hr"], owners) for owners in (None, np.array([1, 1, 2, 2])))
+    assert alone != shared

@@ -127,7 +127,7 @@ def from_frame(frame: polars.DataFrame, path: Path, max_seq_len: int, least_stay
     data, padding_mask = reshape_longitudinal(frame, max_seq_len)
     if len(data) < least_stays:
         raise UserError(f"{path.name} holds one stay only; a match needs members and non-members")
-    return DataSet(data, padding_mask, names, path.name, digest(data, names), warnings, patients)
+    return DataSet(data, padding_mask, names, path.name, digest(data, names, patients), warnings, patients)
 
 
 def _read(path: Path, rows: int | None) -> polars.DataFrame:
@@ -194,8 +194,10 @@ def _warnings(frame: polars.DataFrame, max_seq_len: int) -> Iterator[str]:
         yield f"several columns are called '{names[0]}'; they were renamed"
 
 
-def digest(data: np.ndarray, names: list[str]) -> str:
-    """Return the SHA-256 of stays [N, T, F] and the names of their features, in hexadecimal."""
+def digest(data: np.ndarray, names: list[str], patients: np.ndarray | None = None) -> str:
+    """Return the SHA-256 of stays [N, T, F], the names of their features and whose they are [N], in hexadecimal."""
     total = hashlib.sha256("\0".join([*names, repr(data.shape)]).encode())
     total.update(np.ascontiguousarray(data).data.cast("B"))
+    if patients is not None:
+        total.update("\0".join(map(str, patients)).encode())
     return total.hexdigest()
