@@ -33,6 +33,9 @@ class Parameters:
 
 
 PUBLISHED = Parameters(time_points=None)
+STAYS = Parameters(compare="stays")
+TIME_POINTS = Parameters(compare="time_points")
+ALSO_PLAYED = ("stays", "time_points")  # settings that `--seeker all` plays too: each finds hiders that others miss
 
 _BLOCK = 256  # generated stays compared at once: 256 x 20,000 float32 distances are 20 MB
 _SPACED = 50  # time points at which stays of different lengths are compared

@@ -41,14 +41,16 @@ from utils.solutions import parse_hider_output
 from utils.stays import label_highest
 
 HOME = Path(__file__).resolve().parent
-CHEAP = ("moments", "density", "classifier", "forecast", "matching", "knn", "timeknn")
+CHEAP = ("moments", "density", "classifier", "forecast", "matching:stays", "matching:time_points", "knn", "timeknn")
 
 
 @dataclass(frozen=True)
 class Parameters:
     hider: str = ""  # a name (addnoise), a name and a setting (addnoise:noise_size=0.2) or the path of a .py file
     runs: int = 16  # shadow releases
-    seekers: str = ""  # whose scores are used: names joined by +; empty: those of CHEAP that lie beside this file
+    # Whose scores are used: names joined by +, each with a setting after a colon if wanted (matching:time_points).
+    # Empty: those of CHEAP that lie beside this file.
+    seekers: str = ""
     folder: str = ""  # where finished shadow runs are kept; empty: nowhere
 
     def __post_init__(self) -> None:
@@ -127,7 +129,7 @@ def chosen_seekers(text: str) -> list[str]:
         for name in names:
             find_method("seeker", name, HOME)
     else:
-        names = [name for name in CHEAP if (HOME / f"seeker_{name}.py").is_file()]
+        names = [name for name in CHEAP if (HOME / f"seeker_{name.partition(':')[0]}.py").is_file()]
     if not names:
         raise UserError(f"shadow combines other seekers, and none lies beside it in {HOME}")
     return names
@@ -276,7 +278,7 @@ def _normal_ranks(scores: np.ndarray) -> np.ndarray:
 
 def _key(input_dict: dict[str, Any], parameters: Parameters, names: list[str]) -> str:
     """Return a digest of all that a shadow run depends on: data, code, setting and seed."""
-    sources = [HOME / f"seeker_{name}.py" for name in names]
+    sources = [find_method("seeker", name, HOME)[0] for name in names]
     file, setting = find_method("hider", parameters.hider, HOME)
     sources += [file, *HOME.glob("utils/**/*.py"), *HOME.glob("examples/**/*.py")]
     digest = hashlib.sha256()

@@ -74,7 +74,8 @@ def find_every_seeker(
 ) -> tuple[list[Player], list[str]]:
     """Find and import every seeker in a folder.
 
-    A seeker whose parameters have a field `hider` needs the hider's code. It takes part if that is a `.py` file.
+    A seeker whose parameters have a field `hider` needs the hider's code. It takes part if that is a `.py` file. The
+    settings that a seeker lists in `ALSO_PLAYED` are played as seekers of their own.
 
     Parameters
     ----------
@@ -115,6 +116,8 @@ def find_every_seeker(
             code = (hider.name if named else str(hider.source)) + (f":{setting}" if setting else "")
             seeker = check_player(replace(seeker, setting=f"hider={code}"))
         seekers.append(seeker)
+        for setting in getattr(seeker.module, "ALSO_PLAYED", ()):
+            seekers.append(replace(seeker, name=f"{name}:{setting}", setting=setting))
     if not seekers:
         raise UserError(f"there is no seeker to play in {home}")
     return seekers, left_out

@@ -6,9 +6,9 @@ import textwrap
 
 import numpy as np
 import pytest
-from conftest import ROOT, write_csv
+from conftest import write_csv
 
-from scoring.attacks import Attack, find_worst, self_contained_seekers
+from scoring.attacks import Attack, find_every_seeker, find_worst, self_contained_seekers
 
 QUICK = ("--skip_fp", "--skip_osa")
 COPIER = "def hider(d):\n    return d['data'], d['padding_mask']\n"
@@ -41,6 +41,19 @@ NEEDS_CODE = """
     def seeker(d, parameters=Parameters()):
         print("told of", parameters.hider)
         return np.zeros(len(d["enlarged_data"]))
+"""
+SETTINGS = """
+    import dataclasses
+
+    @dataclasses.dataclass(frozen=True)
+    class Parameters:
+        sharp: bool = False
+
+    SHARP = Parameters(sharp=True)
+    ALSO_PLAYED = ("sharp",)
+
+    def seeker(d, parameters=Parameters()):
+        return [parameters.sharp] * len(d["enlarged_data"])
 """
 BROKEN = "def seeker(d):\n    raise RuntimeError('no luck')\n"
 
@@ -80,6 +93,12 @@ def test_the_strongest_leads_and_all_are_shown(run_main, home, many, tmp_path):
     assert re.findall(r'<th scope="row">(\w+)</th>', table)[0] == "oracle"
     with np.load(tmp_path / "output/seeker/data.npz", allow_pickle=False) as arrays:
         assert arrays["reidentified_data"].sum() == 30
+
+
+def test_other_settings_of_a_seeker_are_played_too(home):
+    (home / "seeker_needs_code.py").write_text(textwrap.dedent(SETTINGS))
+    names = [seeker.name for seeker in find_every_seeker(home)[0]]
+    assert names == ["blind", "broken", "needs_code", "needs_code:sharp", "oracle"]
 
 
 def test_the_intervals_are_wider_than_those_of_one_seeker(run_main, home, many, tmp_path):
@@ -146,6 +165,5 @@ def test_blind_seekers_are_rarely_called_a_leak():
 
 def test_a_tournament_without_named_seekers_plays_those_that_stand_alone(home):
     assert self_contained_seekers(home) == ["blind", "broken", "oracle"]
-    ours = self_contained_seekers(ROOT)
-    assert {"moments", "forecast", "knn", "binary_predictor"} <= set(ours)
-    assert "shadow" not in ours
+    (home / "seeker_blind.py").write_text(textwrap.dedent(NEEDS_CODE).replace("hider: str", "seekers: str"))
+    assert self_contained_seekers(home) == ["broken", "oracle"]
