@@ -36,6 +36,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.cluster import MiniBatchKMeans
 
 from examples.hider.crowd import cells
+from utils.data_preprocess import impute
 from utils.errors import UserError
 from utils.stays import front_padding, padded_rows, padding_of, real_rows_first, real_rows_last, stay_lengths
 
@@ -322,6 +323,10 @@ def fit(
     kept = ~padded.all(axis=1)
     padded = padded[kept]
     values = real_rows_first(np.where(padded[:, :, None], np.nan, data[kept]), padded)
+    behind = real_rows_first(padded, padded)
+    if np.isnan(values[:, :, 0][~behind]).any():  # a row without a time takes its neighbour's
+        values[:, :, :1] = impute(values[:, :, :1], behind[:, :, None], np.zeros(1))
+        values[behind] = np.nan
     lengths = stay_lengths(padded)
     stays, _, features = values.shape
     time, start = _take_out_times(values)

@@ -139,10 +139,12 @@ def test_odd_sizes_work_and_the_input_is_left_alone(rng, shape, parameters):
 
 
 @pytest.mark.parametrize("parameters", BOTH)
-def test_a_feature_that_nobody_has_and_an_empty_stay_are_no_obstacle(rng, parameters):
+def test_a_feature_that_nobody_has_an_empty_stay_and_missing_times_are_no_obstacle(rng, parameters):
     data, mask = make_stays(rng, 30)
     data[:, :, 2] = np.where(mask[:, :, 2], -1, np.nan)
     data[3], mask[3] = -1, True
+    data[5, -1, 0] = data[6, :, 0] = np.nan  # rows without a time
+    data[6, :, 0][mask[6, :, 0]] = -1
     generated, generated_mask = hider(given(data, mask), parameters)
     assert (
         np.isin(generated[:, :, 2][~generated_mask[:, :, 2]], (0.0, np.nan)).all()
