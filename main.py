@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         type=cli.whole(0, 2**32 - 1),
         default=0,
         metavar="INT",
-        help="seed of the split, the players and the models",
+        help="seed of the players, the models and the split of 2020: public, so no secret from who knows the data",
     )
     add(
         "-g",

@@ -330,3 +330,59 @@ def test_a_tournament_runs_strangers_in_containers(engine, tmp_path, monkeypatch
     scores = {row["name"]: row["score"] for row in board["hiders"]}
     assert scores == {"copy": 0.5, "bomb": 9.99, "phone": 9.99}
     assert board["settings"]["sandbox"] == "docker"
+
+
+SNOOP = """
+import os, subprocess, sys, tempfile
+import numpy as np
+
+def seeker(input_dict):
+    own = os.path.dirname(sys.argv[2])
+    found = []
+    for base in ("/app/input_data", tempfile.gettempdir(), "/tmp"):
+        for folder, _, files in os.walk(base):
+            if not (folder + "/").startswith(own + "/"):
+                found += [name for name in files if os.access(os.path.join(folder, name), os.R_OK)]
+    for path in (sys.argv[0], "/app/program/runner.py", "/app/input_data/b", "/app/output/a.npz"):
+        try:
+            open(path, "r+").close()
+            found.append(path)
+        except OSError:
+            pass
+    others = [pid for pid in os.listdir("/proc") if pid.isdecimal() and int(pid) != os.getpid()
+              and os.stat("/proc/" + pid).st_uid == os.getuid()]
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    labels = np.zeros(len(input_dict["enlarged_data"]))
+    labels[0], labels[1], labels[2] = bool(found), bool(others), os.getuid() == 0
+    return labels, labels + os.getuid() / 1e6
+"""
+
+
+def test_codabench_keeps_the_runs_of_a_submission_apart(engine):
+    """As Codabench runs it: by root in a container, without a network; two runs whose input lies side by side."""
+    program = Path(container.__file__).parents[1] / "codabench" / "program" / "ingestion.py"
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        app = Path(folder)
+        for name in ("program", "output", "ingested_program"):
+            (app / name).mkdir()
+        (app / "program/ingestion.py").write_text(program.read_text())
+        (app / "program/runner.py").write_text((program.parents[2] / "sandbox/runner.py").read_text())
+        (app / "ingested_program/seeker.py").write_text(SNOOP)
+        for run in ("a", "b"):
+            (app / "input_data" / run).mkdir(parents=True)
+            np.save(app / "input_data" / run / "enlarged_data.npy", np.zeros((6, 2, 2)))
+            request = {"role": "seeker", "seed": 1, "parameters": None, "arrays": ["enlarged_data"], "absent": []}
+            (app / "input_data" / run / "request.json").write_text(json.dumps(request))
+        arguments = [f"/app/{name}" for name in ("program/ingestion.py", "input_data", "output", "program")]
+        command = ["python3", *arguments, "/app/ingested_program"]
+        volumes = {str(app): {"bind": "/app", "mode": "rw"}}
+        told = engine.containers.run(IMAGE, command, network_mode="none", remove=True, volumes=volumes)
+        assert told == b"a run has ended\n" * 2
+        users = set()
+        for run in ("a", "b"):
+            with np.load(app / "output" / f"{run}.npz") as made:
+                assert made["labels"].sum() == 0, run
+                users.add(float(made["scores"][5]))
+        assert len(users) == 2
+        told = engine.containers.run(IMAGE, f"sh -c '{' '.join(command)}; true'", remove=True, volumes=volumes)
+        assert b"has a network" in told
