@@ -55,7 +55,7 @@ class Parameters:
 _SHRINKAGES = (0.001, 0.01, 0.1)
 _BLOCK = 512  # stays worked on at once
 _QUIET = 1e-3  # a direction with a smaller share of its usual variance or sampling noise has none
-_SMALL = 500  # up to so many stays or columns, all directions are found instead of the leading ones
+_SMALL = 500  # up to so many stays, all directions are found instead of the leading ones
 _AGREEMENT = 0.05  # ridge on the correlation matrix of the tests
 _SAME = 1e-6  # a column with a smaller standard deviation is constant
 
@@ -287,9 +287,10 @@ def products(real: np.ndarray, made: np.ndarray, components: int, seed: int) -> 
     """
     mean = real.mean(axis=0, dtype=np.float64).astype(np.float32)
     real, made = real - mean, made - mean
-    if min(real.shape) <= _SMALL:
-        _, spread, directions = np.linalg.svd(real, full_matrices=False)
-        spread, directions = spread[:components], directions[:components]
+    if len(real) <= _SMALL:
+        variance, left = np.linalg.eigh((real @ real.T).astype(np.float64))
+        spread, left = np.sqrt(np.maximum(variance[::-1], 0))[:components], left[:, ::-1][:, :components]
+        directions = (left / np.maximum(spread, _SAME)).T @ real
     else:
         _, spread, directions = randomized_svd(real, components, n_iter=4, random_state=seed)
     kept = spread > 1e-3 * max(spread[0], _SAME)  # the rest is rounding
