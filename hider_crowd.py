@@ -24,7 +24,8 @@ stays c would have to be so large that nothing is left. It stops at `_FEWEST` st
 model leaves out is lost: dependence of missing cells on the values within a stay, rare patterns, sudden events.
 
 The former version kept the patients' mean at every cell, 3,801 numbers at 100 time points x 38 features. It is kept as
-the setting `cells`, a known answer for attacks that look for means. docs/methods.md has measurements of both.
+the setting `cells`, a known answer for attacks that look for means: on 2,000 of 4,000 stays of PhysioNet 2012 set-a
+`seeker_moments.py` labels 0.705 of them rightly, and 0.50 to 0.51 of the default (docs/methods.md).
 """
 
 from dataclasses import dataclass, replace

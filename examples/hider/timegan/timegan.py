@@ -133,7 +133,7 @@ class _Series:
         if data.ndim != 3 or 0 in data.shape:
             raise UserError(f"data must be [stays, time points, features], none of them 0, not {data.shape}")
         if not np.isfinite(data).all():
-            raise UserError("data hold NaN or infinities: impute them first (utils.data_preprocess.preprocess_data)")
+            raise UserError("data hold NaN or infinities: impute first (utils.data_preprocess.preprocess_data)")
         time_points = data.shape[1]
         padded = padded_rows(data, None)
         padding = np.where(padded.all(axis=1), time_points, np.argmin(padded, axis=1))
