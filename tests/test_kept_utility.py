@@ -142,3 +142,26 @@ def test_the_auroc_under_weights_counts_ties_half_and_repeats_stays():
     labels, scores = np.array([1, 0, 1, 0, np.nan]), np.array([3.0, 1, 1, 2, 9])
     weights = np.array([[1, 1, 1, 1, 1], [2, 0, 1, 3, 1], [1, 0, 1, 0, 1]])
     np.testing.assert_allclose(weighted_auroc(labels, scores, weights), [2.5 / 4, 6 / 9, 0.5])
+
+
+def test_what_stands_beside_tells_real_stays_from_a_release_with_noise():
+    members = simulated(400, 2)
+    noisy = members.data + np.where(members.padding_mask, 0, np.random.default_rng(0).normal(size=members.data.shape))
+    good, bad = of_members().beside, kept(Stays(noisy, members.padding_mask)).beside
+    for kind in ("with_missingness", "without_missingness"):
+        low, high = good["real_or_generated"][kind]["auroc_ci95"]
+        assert low < 0.55 < 0.8 < bad["real_or_generated"][kind]["auroc"]
+        assert high < 0.7
+    assert good["context_fid"]["release"] < 1.5 * good["context_fid"]["other_real_stays"]
+    assert bad["context_fid"]["release"] > 2 * good["context_fid"]["release"]
+
+
+def test_conclusions_of_the_members_carry_over_and_those_of_independent_columns_do_not():
+    inside, signs = of_members().beside["conclusions"]["inside"], of_members().beside["conclusions"]["same_sign"]
+    assert inside["release"] > 0.7 > inside["independent_columns"]
+    assert signs["release"] > 0.9 > signs["independent_columns"]
+
+
+def test_models_of_real_stays_do_as_well_on_the_members_as_on_other_real_stays():
+    tasks = [task for task in of_members().tasks if task.counts and task.metric != "distance"]
+    assert np.mean([task.on_release - task.ceiling for task in tasks]) == pytest.approx(0, abs=0.1)

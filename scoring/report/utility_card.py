@@ -7,6 +7,7 @@ import numpy as np
 from markupsafe import Markup
 
 from scoring.report import plots
+from scoring.report.texts import number, percent
 from scoring.report.utility_clauses import has_checks
 from scoring.report.utility_plots import StaysBeside, beside_plot, families_plot
 
@@ -21,6 +22,7 @@ def utility_context(result: Mapping[str, Any], names: Sequence[str], beside: Sta
     return {
         "kept": kept,
         "kept_families": _family_rows(kept) if kept else [],
+        "kept_beside": _beside_lines(kept),
         "kept_plot": families_plot(kept["headline"], kept["families"]) if kept else None,
         "beside_plot": _beside_plot(names, beside),
         "checked": has_checks(result),
@@ -47,6 +49,44 @@ def _family_rows(kept: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _beside_lines(kept: Mapping[str, Any] | None) -> list[str]:
+    """Say what is no part of the headline: could you tell, and do conclusions carry over."""
+    beside = (kept or {}).get("beside")
+    if not beside:
+        return []
+    told, distance, conclusions = beside["real_or_generated"], beside["context_fid"], beside["conclusions"]
+    areas = [
+        f"{figure['auroc']:.3f} ({figure['auroc_ci95'][0]:.3f} to {figure['auroc_ci95'][1]:.3f}) {name}"
+        for name, figure in (
+            ("on values, rates and lengths", told["with_missingness"]),
+            ("on values alone", told["without_missingness"]),
+        )
+        if figure is not None
+    ]
+    lines = []
+    if areas:
+        lines.append(
+            f"Real or generated? A classifier on summaries reaches an AUROC of {', '.join(areas)}. 0.5 is best."
+        )
+    lines.append(
+        f"Context-FID with a fixed random encoder: {number(distance['release'])}. Other real stays: "
+        f"{number(distance['other_real_stays'])}. Independent columns: {number(distance['independent_columns'])}."
+    )
+    inside, signs = conclusions["inside"], conclusions["same_sign"]
+    if inside["release"] is not None:
+        lines.append(
+            f"Conclusions: {percent(inside['release'])} of {conclusions['coefficients']} regression coefficients lie "
+            f"in the real one's 95 % interval (other real stays: {percent(inside['other_real_stays'])}, independent "
+            f"columns: {percent(inside['independent_columns'])})."
+        )
+    if signs["release"] is not None:
+        lines.append(
+            f"Of the {conclusions['sure']} whose real interval leaves out 0, {percent(signs['release'])} have the real "
+            f"sign (other real stays: {percent(signs['other_real_stays'])})."
+        )
+    return lines
 
 
 def _says(task: Mapping[str, Any]) -> str:

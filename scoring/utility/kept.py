@@ -16,14 +16,16 @@ the ceiling. Nothing pairs a released stay with a real one, so a copier gains no
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from scoring.utility.learning import learn
+from scoring.utility.beside import Beside
+from scoring.utility.learning import Answers, fit
 from scoring.utility.observed import Observed, Stays
 from scoring.utility.order_and_shape import STRUCTURE, StructureYardstick
-from scoring.utility.resampling import Estimate, Resampling, estimate, interval
+from scoring.utility.resampling import Estimate, Resampling, estimate, interval, weighted_auroc
 from scoring.utility.results import TOO_FEW, Family, KeptUtility, TaskResult
 from scoring.utility.tasks import FAMILIES, Plan, Task, tasks
 
@@ -48,6 +50,8 @@ class _Question:
         Squared errors of the constant; for two values the labels. NaN where there is no answer.
     ceiling : ndarray, shape [RESAMPLED + 3]
         The gain of other real stays.
+    models : tuple of two Answers
+        Learnt from real stays: the one that answers the first half, and the one that answers the second.
     """
 
     result: TaskResult
@@ -55,6 +59,7 @@ class _Question:
     middle: float | None
     truth: np.ndarray
     ceiling: np.ndarray
+    models: tuple[Answers, ...] = ()
 
 
 class Yardstick:
@@ -80,11 +85,12 @@ class Yardstick:
         self._halves = [Observed.of(half) for half in halves]
         self._seeds = rng.integers(2**31, size=2)
         self._resampling = Resampling(self.half, rng)
-        self._structure = None
+        self._structure, self._beside = None, None
         with threadpool_limits(1):
             self._questions = [self._ask(*pair) for pair in self._on_halves()]
             if self.half >= LEAST_STAYS:
                 self._structure = StructureYardstick(halves, both, self.plan, self._resampling, rng)
+                self._beside = Beside(halves, self.plan, rng) if len(self.plan.dynamic) else None
 
     def judge(self, release: Stays, rng: np.random.Generator) -> KeptUtility:
         """Hold a release against the yardstick.
@@ -112,9 +118,10 @@ class Yardstick:
             for question, tests, lesson in zip(self._questions, self._on_halves(), taught, strict=True):
                 result = question.result
                 if result.counts:
-                    gain = self._gain(question, tests, lesson)
+                    models = [fit(part, question.limits, question.middle) for part in lesson]
+                    gain = self._gain(question, tests, models)
                     gains[result.family].append(gain)
-                    result = _with_release(question, gain)
+                    result = replace(_with_release(question, gain), on_release=_on_release(question, lesson))
                 results.append(result)
             families = [self._family(family, gains[family]) for family in FAMILIES]
             if self._structure is None:
@@ -123,8 +130,9 @@ class Yardstick:
                 measured, family = self._structure.judge(lessons)
                 results += measured
                 families.append(family)
+            beside = None if self._beside is None else self._beside.judge(lessons, rng)
         sizes = {"release": len(release), "half": self.half, "lesson": count}
-        return _put_together(families, results, sizes)
+        return _put_together(families, results, sizes, beside)
 
     def _on_halves(self) -> Iterator[tuple[Task, Task]]:
         return _streams(self._halves, self.plan, self._seeds)
@@ -156,17 +164,15 @@ class Yardstick:
         else:
             truth = np.where(np.isfinite(answers), answers > middle, np.nan)
         question = _Question(result, limits, middle, truth, np.zeros(0))
-        ceiling = self._gain(question, (first, second), (second, first))
+        models = tuple(fit(lesson, limits, middle) for lesson in (second, first))
+        ceiling = self._gain(question, (first, second), models)
         counts = bool(ceiling[0] >= LEAST_GAIN and interval(ceiling)[0] > 0)
         shown = float((ceiling[0] + 1) / 2 if two else ceiling[0])
-        return replace(question, ceiling=ceiling, result=replace(result, ceiling=shown, counts=counts))
+        return replace(question, ceiling=ceiling, models=models, result=replace(result, ceiling=shown, counts=counts))
 
-    def _gain(self, question: _Question, tests: tuple[Task, Task], lessons: tuple[Task, Task]) -> np.ndarray:
-        """Learn from each lesson, answer each test, and return the gain under every weighting of the test stays."""
-        answered = [
-            learn(lesson, test, question.limits, question.middle) for lesson, test in zip(lessons, tests, strict=True)
-        ]
-        said = np.concatenate(answered)
+    def _gain(self, question: _Question, tests: tuple[Task, Task], models: Sequence[Answers]) -> np.ndarray:
+        """Answer each test with its model, and return the gain under every weighting of the test stays."""
+        said = np.concatenate([model(test.inputs) for model, test in zip(models, tests, strict=True)])
         if question.middle is not None:
             return 2 * self._resampling.auroc(question.truth, said) - 1
         answers = np.clip(np.concatenate([test.target for test in tests]), *question.limits)
@@ -213,6 +219,23 @@ def _streams(parts: list[Observed], plan: Plan, seeds: np.ndarray) -> Iterator[t
     return zip(first, second, strict=True)
 
 
+def _on_release(question: _Question, lesson: tuple[Task, Task]) -> float | None:
+    """Return how models learnt from real stays do on the release: the mean of R2 or AUROC over both."""
+    found = []
+    for task, model in zip(lesson, question.models, strict=True):
+        known = np.isfinite(task.target)
+        if not known.any():
+            continue
+        said, answers = model(task.inputs[known]), np.clip(task.target[known], *question.limits)
+        if question.middle is not None:
+            labels = answers > question.middle
+            if labels.any() and not labels.all():
+                found.append(float(weighted_auroc(labels, said, np.ones((1, len(said))))[0]))
+        elif len(answers) and np.ptp(answers) > 0:
+            found.append(1 - float(np.square(answers - said).mean() / answers.var()))
+    return float(np.mean(found)) if found else None
+
+
 def _with_release(question: _Question, gain: np.ndarray) -> TaskResult:
     kept = gain / np.where(question.ceiling > 0, question.ceiling, np.nan)
     low, high = interval(kept)
@@ -220,11 +243,13 @@ def _with_release(question: _Question, gain: np.ndarray) -> TaskResult:
     return replace(question.result, release=shown, kept=float(kept[0]), low=low, high=high)
 
 
-def _put_together(families: list[Family], results: list[TaskResult], sizes: dict[str, int]) -> KeptUtility:
+def _put_together(
+    families: list[Family], results: list[TaskResult], sizes: dict[str, int], beside: dict[str, Any] | None
+) -> KeptUtility:
     judged = [family.kept for family in families if family.kept is not None]
     shown = [family.result for family in families]
     if not judged:
-        return KeptUtility(Estimate(None), None, shown, results, sizes, None)
+        return KeptUtility(Estimate(None), None, shown, results, sizes, None, beside)
     headline, spread = estimate(np.mean(judged, axis=0))
     unclipped = float(np.mean([result.unclipped for result in shown if result.unclipped is not None]))
-    return KeptUtility(headline, unclipped, shown, results, sizes, spread)
+    return KeptUtility(headline, unclipped, shown, results, sizes, spread, beside)

@@ -1,4 +1,7 @@
-"""Learning one task from one set of stays and answering it on another."""
+"""Learning one task from one set of stays, to answer it on another."""
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -7,7 +10,7 @@ from scoring.utility.tasks import Task
 
 _LEAST_TO_LEARN = 40  # stays with an answer; fewer teach nothing
 # Small on purpose: a match fits a few hundred of these, 0.1 s each at 1,000 stays and 120 inputs.
-_BOOSTING = {
+BOOSTING = {
     "max_iter": 60,
     "learning_rate": 0.1,
     "max_leaf_nodes": 8,
@@ -18,13 +21,18 @@ _BOOSTING = {
 }
 
 
-def learn(lesson: Task, test: Task, limits: tuple[float, float], middle: float | None) -> np.ndarray:
-    """Learn a task with gradient boosting and answer it for other stays.
+# Takes inputs [N, inputs] and returns answers [N]; for two values the score of the second. NaN (two values: 0) where
+# nothing could be learnt.
+Answers: TypeAlias = Callable[[np.ndarray], np.ndarray]
+
+
+def fit(lesson: Task, limits: tuple[float, float], middle: float | None) -> Answers:
+    """Learn a task with gradient boosting.
 
     Parameters
     ----------
-    lesson, test : Task
-        The same task on the stays to learn from and on those to answer for.
+    lesson : Task
+        The task on the stays to learn from.
     limits : (float, float)
         Answers to learn from are clipped to these.
     middle : float or None
@@ -32,17 +40,15 @@ def learn(lesson: Task, test: Task, limits: tuple[float, float], middle: float |
 
     Returns
     -------
-    ndarray, shape [stays of `test`]
-        The answer; for two values the score of the second. NaN (two values: 0) where nothing can be learnt.
+    Answers
     """
     known = np.isfinite(lesson.target)
     inputs, target = lesson.inputs[known], np.clip(lesson.target[known], *limits)
     if middle is None:
         if known.sum() < _LEAST_TO_LEARN:
-            return np.full(len(test.target), np.nan)
-        return np.asarray(HistGradientBoostingRegressor(**_BOOSTING).fit(inputs, target).predict(test.inputs))
+            return lambda inputs: np.full(len(inputs), np.nan)
+        return HistGradientBoostingRegressor(**BOOSTING).fit(inputs, target).predict
     labels = target > middle
     if known.sum() < _LEAST_TO_LEARN or labels.all() or not labels.any():
-        return np.zeros(len(test.target))
-    model = HistGradientBoostingClassifier(**_BOOSTING).fit(inputs, labels)
-    return np.asarray(model.decision_function(test.inputs))
+        return lambda inputs: np.zeros(len(inputs))
+    return HistGradientBoostingClassifier(**BOOSTING).fit(inputs, labels).decision_function

@@ -79,6 +79,15 @@ class Observed:
         return np.where(self.rows, self.times, 0.0).max(axis=1, initial=0.0)
 
     @property
+    def size(self) -> np.ndarray:
+        """Return the duration and the number of rows of each stay, shape [N, 2]."""
+        return np.stack([self.durations, self.rows.sum(axis=1)], axis=1)
+
+    def part(self, chosen: np.ndarray) -> "Observed":
+        """Return the chosen stays."""
+        return Observed(self.values[chosen], self.rows[chosen])
+
+    @property
     def seen(self) -> np.ndarray:
         """Return where a value is, shape [N, T, F]."""
         return np.isfinite(self.values)

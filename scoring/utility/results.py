@@ -31,6 +31,8 @@ class TaskResult:
         Whether there are too few stays to judge.
     counts : bool
         Whether the task is part of its family.
+    on_release : float or None
+        The other way round, for reading: how models learnt from real stays do on the release, in the metric's scale.
     """
 
     family: str
@@ -45,6 +47,7 @@ class TaskResult:
     stays: int
     too_few: bool
     counts: bool
+    on_release: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,9 @@ class KeptUtility:
         How many stays the release has, each half of the others, and each lesson from the release.
     judge_spread : float or None
         Standard error of the headline from training the judges twice, on other halves.
+    beside : dict or None
+        What is no part of the headline: `real_or_generated`, `context_fid` and `conclusions`. None if there are too few
+        stays.
     """
 
     headline: Estimate
@@ -95,6 +101,7 @@ class KeptUtility:
     tasks: list[TaskResult]
     stays: dict[str, int]
     judge_spread: float | None
+    beside: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON: `headline` with `value`, `low`, `high`, and all the rest."""

@@ -216,7 +216,7 @@ def _whole_stay(stays: Observed, plan: Plan) -> Iterator[Task]:
         inputs = _inputs(found, others, "mean", "last")
         yield Task("imputation", f"{plan.names[feature]}: whole stay", inputs, found["mean"][:, feature])
     if len(plan.static):
-        inputs = np.hstack([_inputs(found, plan.dynamic, "mean", "min", "max", "last", "rate"), _size(stays)])
+        inputs = np.hstack([_inputs(found, plan.dynamic, "mean", "min", "max", "last", "rate"), stays.size])
         for feature in plan.static:
             yield Task("static", plan.names[feature], inputs, found["mean"][:, feature])
 
@@ -228,7 +228,3 @@ def _length(stays: Observed, plan: Plan) -> Iterator[Task]:
     inputs = _inputs(found, plan.dynamic, "mean", "last", "rate")  # not the number of rows, which is half the answer
     longer = stays.durations > until
     yield Task("length of stay", "hours", inputs, np.where(longer, np.log(np.maximum(stays.durations, until)), np.nan))
-
-
-def _size(stays: Observed) -> np.ndarray:
-    return np.stack([stays.durations, stays.rows.sum(axis=1)], axis=1)
