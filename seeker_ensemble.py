@@ -45,7 +45,7 @@ WEIGHTS = {
 class Parameters:
     seekers: str = ""  # names joined by +; empty: those of WEIGHTS that lie beside this file
     distinct: float = 2.5  # clusters further apart than this many of their standard deviations stand out
-    trust: float = 5.0  # weight for each standard deviation beyond that
+    trust: float = 20.0  # weight for each standard deviation beyond that
     share: float = 0.15  # by how much the upper cluster's share may differ from that of the generated stays
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ def seeker(input_dict: dict[str, Any], parameters: Parameters = Parameters()) ->
 
 
 def distinctness(scores: np.ndarray, share: float, tolerance: float) -> float:
-    """Return how far apart two clusters of scores are, in their standard deviation.
+    """Return how far apart two clusters of scores are, in the geometric mean of their standard deviations.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ def distinctness(scores: np.ndarray, share: float, tolerance: float) -> float:
     if len(scores) < _FEWEST or counts.max() > _TIED * len(scores) or not spread > 0:
         return 0.0
     values = ((scores - np.median(scores)) / spread).clip(-_WIDEST, _WIDEST)[:, None]
-    mixture = GaussianMixture(2, covariance_type="tied", reg_covar=1e-3, random_state=0, max_iter=500).fit(values)
+    mixture = GaussianMixture(2, reg_covar=1e-3, random_state=0, max_iter=500).fit(values)
     means = mixture.means_[:, 0]
     if abs(mixture.weights_[means.argmax()] - share) > tolerance:
         return 0.0
-    return float(np.ptp(means) / np.sqrt(mixture.covariances_[0, 0]))
+    return float(np.ptp(means) / np.prod(mixture.covariances_) ** 0.25)
