@@ -4,7 +4,8 @@
 
 Prints one table: what each family and the headline keep at each dose. A pair of measure and corruption falls if it is
 lower at the last dose than without corruption by more than `MOVED`, and if it goes down with the dose (Spearman's rank
-correlation at most -0.8). It stays if it never moves by more than `MOVED`. It rises otherwise.
+correlation at most -0.8). It is only lower at the end if the second does not hold. It stays if it never moves by more
+than `MOVED`. It rises otherwise.
 """
 
 import argparse
@@ -128,8 +129,9 @@ def verdict(kept: list[float]) -> str:
     """Say whether kept utility falls, stays or rises over the doses, the first of which is none."""
     if max(abs(value - kept[0]) for value in kept) <= MOVED:
         return "stays"
-    falls = kept[-1] < kept[0] - MOVED and spearmanr(range(len(kept)), kept).statistic <= -0.8
-    return "falls" if falls else "RISES"
+    if kept[-1] >= kept[0] - MOVED:
+        return "rises"
+    return "falls" if spearmanr(range(len(kept)), kept).statistic <= -0.8 else "only lower at the end"
 
 
 def figures(result: KeptUtility) -> dict[str, float]:
@@ -169,9 +171,9 @@ def main() -> None:
             row = " | ".join(f"{value:.2f}" for value in kept)
             shown = ", ".join(f"{dose:g}" for dose in doses)
             print(f"| {name} ({shown}) | {measure} | {row} | {said[-1]} |", flush=True)
-    for word in ("falls", "stays", "RISES"):
-        print(f"\n{said.count(word)} of {len(said)} pairs: {word.lower()}", end="")
     print()
+    for word in ("falls", "only lower at the end", "stays", "rises"):
+        print(f"{said.count(word)} of {len(said)} pairs: {word}")
 
 
 if __name__ == "__main__":

@@ -78,6 +78,16 @@ def test_a_release_of_medians_keeps_nothing(times):
     assert kept(Stays(medians, mask)).headline.value < 0.02
 
 
+def test_rows_torn_out_of_their_stays_keep_nothing_of_an_outcome():
+    members = simulated(400, 2)
+    rows = ~members.padding_mask[:, :, 0]
+    torn = members.data.copy()
+    torn[rows] = np.random.default_rng(0).permutation(torn[rows])
+    result = families(kept(Stays(torn, members.padding_mask)))
+    assert result["static"].kept.value < 0.1
+    assert result["forecast"].kept.value < 0.1
+
+
 def test_more_noise_keeps_less():
     members = simulated(400, 2)
     rng = np.random.default_rng(0)

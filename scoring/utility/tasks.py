@@ -218,7 +218,10 @@ def _whole_stay(stays: Observed, plan: Plan) -> Iterator[Task]:
     if len(plan.static):
         inputs = np.hstack([_inputs(found, plan.dynamic, "mean", "min", "max", "last", "rate"), stays.size])
         for feature in plan.static:
-            yield Task("static", plan.names[feature], inputs, found["mean"][:, feature])
+            # A stay in which the column swings by half its range has no answer: which value would be its own?
+            swing = found["max"][:, feature] - found["min"][:, feature]
+            one = swing < (plan.high[feature] - plan.low[feature]) / 2
+            yield Task("static", plan.names[feature], inputs, np.where(one, found["mean"][:, feature], np.nan))
 
 
 def _length(stays: Observed, plan: Plan) -> Iterator[Task]:
