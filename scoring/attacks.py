@@ -203,7 +203,7 @@ def find_worst(truth: BoolArray, attacks: Sequence[Attack]) -> WorstAttack:
     truth : ndarray of bool, shape [M]
         True for members.
     attacks : sequence of Attack
-        At least one; names differ.
+        At least one. Names differ.
     """
     # Labels are scores too, with two values: so a seeker without scores can be judged with the others.
     scores = {a.facts["name"]: a.labels.astype(float) if a.scores is None else a.scores for a in attacks}
@@ -243,11 +243,11 @@ def worst_of(
     scores : mapping of attack to [n] float
         Higher means more likely a member.
     predicted : mapping of attack to [n] bool or float, optional
-        The attacks' labels; above 0.5 means member.
+        The attacks' labels. Above 0.5 means member.
     permutations : int
         How many random assignments. The smallest p-value is about the number of figures / (permutations + 1).
     rng : numpy.random.Generator, optional
-        Draws them; by default the same ones each time.
+        Draws them. By default the same ones each time.
 
     Returns
     -------

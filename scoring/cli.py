@@ -16,7 +16,7 @@ EXIT_INTERRUPTED = 130
 
 
 def quiet_libraries() -> None:
-    """Keep the libraries' own chatter from the user; must run before TensorFlow is imported."""
+    """Keep the libraries' own chatter from the user. Must run before TensorFlow is imported."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Switched on, oneDNN announces itself on every import and rounds differently from processor to processor.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
@@ -71,7 +71,7 @@ def run(command: Callable[[], None], *, debug: bool) -> int:
     Parameters
     ----------
     command : callable
-        The work; raises `UserError` for anything the user can put right.
+        The work. Raises `UserError` for anything the user can put right.
     debug : bool
         Show the traceback of such an error too.
 

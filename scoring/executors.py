@@ -33,7 +33,7 @@ def local(workers: int) -> Executor:
 
 
 def cluster(address: str) -> Callable[[bool], Executor]:
-    """Return a maker of an executor on a Dask cluster; with GPUs, on its workers that have the resource GPU.
+    """Return a maker of an executor on a Dask cluster. With GPUs, on its workers that have the resource GPU.
 
     Raises
     ------

@@ -10,7 +10,7 @@ def this_process() -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Tell whether a process named by `this_process` is surely gone; False for any other text."""
+    """Tell whether a process named by `this_process` is surely gone. False for any other text."""
     parts = owner.split(".")
     if len(parts) != 4 or not parts[2].isdecimal():
         return False

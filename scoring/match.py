@@ -163,7 +163,7 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
 
 
 def _find_players(settings: MatchSettings) -> tuple[Player | None, list[Player], list[str]]:
-    """Find and import all players, so that a bad one is refused before anything long is run; say who is left out."""
+    """Find and import all players, so that a bad one is refused before anything long is run. Say who is left out."""
     hider = None
     if settings.generated is None:
         hider = check_player(find_player("hider", settings.hider, settings.home, settings.hider_parameters))

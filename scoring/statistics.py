@@ -29,7 +29,7 @@ def wilson_interval(successes: int, trials: int, comparisons: int = 1) -> Interv
     successes, trials : int
         0 <= successes <= trials, trials >= 1.
     comparisons : int
-        Of how many attacks this is the one that was picked out; see `corrected_tail`.
+        Of how many attacks this is the one that was picked out. See `corrected_tail`.
 
     Returns
     -------
@@ -84,8 +84,8 @@ def mean_interval(values: npt.ArrayLike) -> Interval:
 def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike, comparisons: int = 1) -> tuple[float, Interval]:
     """Area under the ROC curve and its 95 % interval, in O(n log n).
 
-    The variance is that of DeLong et al. (Biometrics 1988), computed from mid-ranks (Sun & Xu, IEEE SPL 2014);
-    the interval is formed on the logit scale, so that it stays inside [0, 1]. Where that variance is 0 (scores
+    The variance is that of DeLong et al. (Biometrics 1988), computed from mid-ranks (Sun & Xu, IEEE SPL 2014).
+    The interval is formed on the logit scale, so that it stays inside [0, 1]. Where that variance is 0 (scores
     that separate perfectly or not at all) or cannot be had (a single stay in a group), the largest variance
     possible, A (1 - A) / min(members, non-members) (Bamber, J. Math. Psychol. 1975), gives a Wilson interval.
 
@@ -96,7 +96,7 @@ def auroc(labels: npt.ArrayLike, scores: npt.ArrayLike, comparisons: int = 1) ->
     scores : [n] float
         Higher means more likely a member. Ties count half.
     comparisons : int
-        Of how many attacks this is the one that was picked out; see `corrected_tail`.
+        Of how many attacks this is the one that was picked out. See `corrected_tail`.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def tpr_at_fpr(
     fpr : float
         Share of non-members that may be named wrongly, in (0, 1).
     comparisons : int
-        Of how many attacks this is the one that was picked out; see `corrected_tail`.
+        Of how many attacks this is the one that was picked out. See `corrected_tail`.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def reidentification(
     scores : [n] float, optional
         The seeker's scores, higher meaning more likely a member.
     comparisons : int
-        How many seekers this one was picked from; intervals are corrected for that (`corrected_tail`).
+        How many seekers this one was picked from. Intervals are corrected for that (`corrected_tail`).
 
     Returns
     -------

@@ -65,7 +65,7 @@ class Store:
             return False
 
     def get(self, kind: str, key: str) -> StoredResult | None:
-        """Return a result; None where there is none, or none that is sound (it is then made again)."""
+        """Return a result. None where there is none, or none that is sound (it is then made again)."""
         try:
             # Opened here: np.load leaves a file open that is no sound zip.
             with self.path(kind, key).open("rb") as file:
@@ -104,7 +104,7 @@ class Store:
 
 
 def _digest(file: IO[bytes], kind: str, key: str, size: int) -> bytes:
-    """Digest the first `size` bytes of a result; leaves the file's position there."""
+    """Digest the first `size` bytes of a result. Leaves the file's position there."""
     digest = hashlib.sha256(f"{kind}/{key}\n".encode())
     file.seek(0)
     while size and (chunk := file.read(min(size, 1 << 20))):

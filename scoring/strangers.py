@@ -62,7 +62,7 @@ class Failed(UserError):
     reason : str
         One of `Reason`: what others read.
     detail : str
-        What the organiser reads; the reason where there is nothing to add.
+        What the organiser reads. The reason where there is nothing to add.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:

@@ -33,11 +33,11 @@ def plant_copies(
         Generated stays.
     members, members_mask : ndarray, shape [n, T, F]
     share : float
-        Share of the members that are copied, in (0, 1]; at least one is.
+        Share of the members that are copied, in (0, 1]. At least one is.
     rng : numpy.random.Generator
         Draws whom to copy, what to replace, and the noise.
     noise : float
-        Standard deviation of noise on every value, in the feature's own standard deviations; 0 copies verbatim.
+        Standard deviation of noise on every value, in the feature's own standard deviations. 0 copies verbatim.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def plant_noisy_copies(
     rng: np.random.Generator,
     noise: float = 0.1,
 ) -> tuple[Data, Mask, npt.NDArray[np.intp]]:
-    """Replace generated stays by near-copies of members; `plant_copies` with noise, by default that of add-noise."""
+    """Replace generated stays by near-copies of members. `plant_copies` with noise, by default that of add-noise."""
     return plant_copies(release, release_mask, members, members_mask, share, rng, noise)
 
 
@@ -92,7 +92,7 @@ def plant_means(
     release, release_mask : ndarray, shape [N, T, F]
     members, members_mask : ndarray, shape [n, T, F]
     numbers : int
-        How many means to keep, at least 1. Features are taken in order, feature 0 (time) is not; if that is not enough,
+        How many means to keep, at least 1. Features are taken in order, feature 0 (time) is not. If that is not enough,
         stays are cut into more parts.
 
     Returns
@@ -167,7 +167,7 @@ def null_release(
     Parameters
     ----------
     stays, padding_mask : ndarray, shape [n, T, F]
-        Stays of neither half; or, if there are none, all stays of both halves alike. Then the release leaks stays,
+        Stays of neither half, or, if there are none, all stays of both halves alike. Then the release leaks stays,
         but who is a member has no part in it.
     count, rng, noise
         As for `smoothed_release`.
@@ -178,17 +178,17 @@ def null_release(
 def add_noise(
     stays: Data, padding_mask: Mask, noise: float, rng: np.random.Generator, chosen: npt.NDArray[np.intp] | None = None
 ) -> Data:
-    """Return stays with Gaussian noise on every value that is not missing or padding; times stay in order.
+    """Return stays with Gaussian noise on every value that is not missing or padding. Times stay in order.
 
     Parameters
     ----------
     stays, padding_mask : ndarray, shape [n, T, F]
         The feature's standard deviation is taken over all of them.
     noise : float
-        In standard deviations of each feature; 0 changes nothing.
+        In standard deviations of each feature. 0 changes nothing.
     rng : numpy.random.Generator
     chosen : ndarray of int, shape [N], optional
-        Which stays to return; all by default.
+        Which stays to return. All by default.
     """
     chosen = np.arange(len(stays)) if chosen is None else chosen
     noisy = np.array(stays[chosen], dtype=float)
@@ -206,7 +206,7 @@ def add_noise(
 
 
 def _part_of_stay(padding_mask: Mask, parts: int) -> npt.NDArray[np.intp]:
-    """Return which part, 0 to `parts` - 1, of its stay each time point is in; -1 where padded. Shape [N, T]."""
+    """Return which part, 0 to `parts` - 1, of its stay each time point is in. -1 where padded. Shape [N, T]."""
     padded = padding_mask[:, :, 0]
     place = np.cumsum(~padded, axis=1) - 1
     length = np.maximum((~padded).sum(axis=1, keepdims=True), 1)

@@ -1,7 +1,7 @@
 """A competition for Codabench: the bundle an organiser uploads, and what its scoring program computes.
 
 Two phases with a task each, for a submission must not see the other side's input: *hiders* get the members and are
-scored by reference seekers; *seekers* get what reference hiders made from another split. Layout and field names:
+scored by reference seekers. *Seekers* get what reference hiders made from another split. Layout and field names:
 https://docs.codabench.org/latest/Organizers/Benchmark_Creation/Yaml-Structure/ (version 2).
 """
 
@@ -60,7 +60,7 @@ def write_bundle(settings: Settings, submissions: Sequence[str], output: Path, q
     Parameters
     ----------
     settings : Settings
-        Data, split, features and limits; `output_dir` is where the reference hiders' runs are kept.
+        Data, split, features and limits. `output_dir` is where the reference hiders' runs are kept.
     submissions : sequence of str
         The reference hiders and seekers, as `tournament.play_tournament` takes them.
     output : Path
@@ -117,7 +117,7 @@ def score(reference: Path, results: Path) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        A number for each of `COLUMNS`; what a failed run gets where it failed.
+        A number for each of `COLUMNS`. What a failed run gets where it failed.
     """
     facts = json.loads((reference / "task.json").read_text(encoding="utf-8"))
     with np.load(reference / "data.npz", allow_pickle=False) as arrays:
@@ -168,7 +168,7 @@ def _utility(
     generated: np.ndarray,
     padding: np.ndarray | None,
 ) -> float:
-    """Share of the utility checks passed; -1 where they cannot be run."""
+    """Share of the utility checks passed. -1 where they cannot be run."""
     from scoring.utility.challenge import check_utility
     from utils.data_preprocess import preprocess_imputed
     from utils.misc import tf115_found

@@ -49,7 +49,7 @@ class Column:
     ----------
     kind : "number", "whole number", "yes/no", "category" or "time"
     labels : list of str
-        The text of each code, 0 first; empty for numbers.
+        The text of each code, 0 first. Empty for numbers.
     notes : list of str
         What the reader of the table should know.
     """

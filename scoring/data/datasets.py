@@ -62,7 +62,7 @@ def load(path: Path, max_seq_len: int, debug_rows: int = 0, outcomes: Path | Non
     debug_rows : int
         Use only the first `debug_rows` rows. 0 uses all.
     outcomes : Path, optional
-        A table of one value a stay, see `scoring.data.outcomes`; its columns become the last features.
+        A table of one value a stay, see `scoring.data.outcomes`. Its columns become the last features.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def load_frame(path: Path, rows: int = 0) -> polars.DataFrame:
     ----------
     path : Path
     rows : int
-        Use only the first rows; 0 uses all.
+        Use only the first rows. 0 uses all.
 
     Returns
     -------

@@ -22,7 +22,7 @@ class Converted:
     ----------
     frame : polars.DataFrame
         `admissionid`, `time` in hours (or the source's own number), `patientid` if patients are known, and features as
-        float64; stays in ascending order of their ids, rows in order of time.
+        float64. Stays in ascending order of their ids, rows in order of time.
     columns : dict of str to Column
         How each feature was coded.
     source : dict
@@ -54,7 +54,7 @@ def convert(path: Path, layout: Layout) -> Converted:
     Raises
     ------
     UserError
-        If the table cannot be read rightly; the message says what to do.
+        If the table cannot be read rightly. The message says what to do.
     """
     notes: list[str] = []
     wanted = None if layout.item is None else _long_columns(layout)

@@ -12,7 +12,7 @@ MAX_FEATURES = 2000
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the table holds what; the fields are the command line's.
+    """Where the table holds what. The fields are the command line's.
 
     Attributes
     ----------
@@ -21,19 +21,19 @@ class Layout:
     patient, admission : str or None
         Columns of the patient's id and of the time of admission, in the table or in `stays`.
     item, value : str or None
-        Columns of a long table, which has one row for each measurement; both or neither.
+        Columns of a long table, which has one row for each measurement. Both or neither.
     stays : Path or None
         A second table with one row for each stay: its id, patient and time of admission.
     items : Path or None
         A second table that names the items.
     item_id, item_name : str or None
-        Its columns; by default the name of `item`, and `label`.
+        Its columns. By default the name of `item`, and `label`.
     most : int or None
         Keep the items that were measured in most stays, as many as this.
     drop, category : tuple of str
         Columns (or items) to leave out, and those whose numbers are labels.
     decimal : "comma", "point" or None
-        How decimals are written; None finds out.
+        How decimals are written. None finds out.
     time_format : str or None
         Form of dates that are not ISO.
     """
@@ -73,7 +73,7 @@ PRESETS = {
 
 
 def layout_of(preset: str | None, **changes: Any) -> Layout:
-    """Return a preset's layout with what the user said in its place; options left at None change nothing."""
+    """Return a preset's layout with what the user said in its place. Options left at None change nothing."""
     if preset is not None and preset not in PRESETS:
         raise UserError(f"--like {preset}: known are {', '.join(PRESETS)}")
     said = {name: value for name, value in changes.items() if value not in (None, ())}

@@ -15,7 +15,7 @@ from utils.errors import UserError
 def from_long(
     frame: polars.DataFrame, layout: Layout, path: Path, notes: list[str]
 ) -> tuple[polars.DataFrame, dict[str, Column], dict[str, str]]:
-    """Turn one row per measurement into one row per stay and time; several values of one cell are averaged."""
+    """Turn one row per measurement into one row per stay and time. Several values of one cell are averaged."""
     item, value = str(layout.item), str(layout.value)
     demand(frame, path, (item, "--item"), (value, "--value"))
     keys = [name for name in ("admissionid", "time", PATIENT) if name in frame.columns]
@@ -103,7 +103,7 @@ def _of_items(frame: polars.DataFrame, items: Sequence[str]) -> Iterator[tuple[s
 
 
 def _titles(items: Sequence[str], layout: Layout, notes: list[str]) -> dict[str, str]:
-    """Return the name of each item; an item without a name keeps its id."""
+    """Return the name of each item. An item without a name keeps its id."""
     if layout.items is None:
         return {name: name for name in items}
     key, label = layout.item_id or str(layout.item), layout.item_name or "label"

@@ -15,7 +15,7 @@ def write_table(tables: Iterable[polars.DataFrame], path: Path) -> str:
     Parameters
     ----------
     tables : iterable of polars.DataFrame
-        `admissionid`, `time` and the features; the same columns in each, no stay in two. Made while writing: only
+        `admissionid`, `time` and the features. The same columns in each, no stay in two. Made while writing: only
         one need be in memory. Numbers are written in the shortest form that reads back as the same float64.
     path : Path
         The file, Parquet if it ends in `.parquet`, else CSV. An existing file is replaced once the new one is whole.

@@ -67,5 +67,5 @@ def with_outcomes(frame: polars.DataFrame, path: Path, all_stays: bool = True) -
 
 
 def _first(flags: polars.Series) -> int:
-    """Return the line of the first row that is flagged; line 1 is the header."""
+    """Return the line of the first row that is flagged. Line 1 is the header."""
     return int(flags.arg_max() or 0) + 2

@@ -40,14 +40,14 @@ _SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
 _RECORD_NAME = re.compile(r"[0-9]+\.txt")
 _HEADER = re.compile(rb"Time,Parameter,Value\n")
 _RECORD_ID = re.compile(rb"00:00,RecordID,([0-9]{1,9})\n")
-# Readers of sets b and c report lines without a parameter's name; they measure nothing and are left out.
+# Readers of sets b and c report lines without a parameter's name. They measure nothing and are left out.
 _LINES = re.compile(
     rb"(?:[0-9]{2}:[0-5][0-9],(?:[A-Za-z0-9]+,-?[0-9]{1,9}(?:\.[0-9]{0,9})?(?:[eE][-+]?[0-9]{1,2})?|,[^,\n]*)\n)*"
 )
 
-_MINUTES = 100 * 60  # a clock reads 00:00 to 99:59; one integer, stay * _MINUTES + minute, orders the rows
+_MINUTES = 100 * 60  # a clock reads 00:00 to 99:59. One integer, stay * _MINUTES + minute, orders the rows
 
-_Record = tuple[str, bytes]  # where it lies, for error messages; what it holds
+_Record = tuple[str, bytes]  # where it lies (for error messages), and what it holds
 
 
 def is_physionet(path: Path) -> bool:
@@ -138,7 +138,7 @@ def _table(lines: polars.DataFrame, identities: np.ndarray) -> polars.DataFrame:
 
 
 def _parse(source: str, content: bytes) -> tuple[int, bytes]:
-    """Check a record once, at the door; return its RecordID and the lines that follow the header."""
+    """Check a record once, at the door. Return its RecordID and the lines that follow the header."""
     if b"\r" in content:
         content = content.replace(b"\r\n", b"\n")
     if not content.endswith(b"\n"):
@@ -184,7 +184,7 @@ def _is_record(name: str) -> bool:
 
 
 def _record_paths(folder: Path) -> Iterator[Path]:
-    """Yield the paths of records in a folder, then in its subfolders; links to folders are not followed."""
+    """Yield the paths of records in a folder, then in its subfolders. Links to folders are not followed."""
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     yield from (Path(entry.path) for entry in ordered if _is_record(entry.name))

@@ -60,7 +60,7 @@ def write_release_of(generated: Path, data: Path, output: Path, max_seq_len: int
     output : Path
         `.csv` or `.parquet`.
     max_seq_len : int
-        Time points of `data` to read; its values are not used.
+        Time points of `data` to read. Its values are not used.
 
     Raises
     ------

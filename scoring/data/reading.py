@@ -108,7 +108,7 @@ def _parquet_column(name: str, kind: polars.DataType) -> polars.Expr:
 
 
 def demand(frame: polars.DataFrame, path: Path, *wanted: tuple[str, str]) -> None:
-    """Raise UserError if a column is not there; `wanted` holds its name and the option that names another."""
+    """Raise UserError if a column is not there. `wanted` holds its name and the option that names another."""
     for name, option in wanted:
         if name not in frame.columns:
             shown = ", ".join(frame.columns[:12]) + (", ..." if frame.width > 12 else "")

@@ -51,7 +51,7 @@ def release_frame(
     Parameters
     ----------
     data : ndarray, shape [N, T, F]
-        Generated stays; feature 0 is time.
+        Generated stays. Feature 0 is time.
     padding_mask : ndarray of bool, shape [N, T, F], or None
     names : sequence of str, length F
     description : mapping

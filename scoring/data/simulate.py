@@ -12,11 +12,11 @@ with OWN**2 + STATE**2 + NOISE**2 = 1, mapped to the feature's unit, clipped to 
 the precision it is charted with. The states (severity, circulation, respiration, inflammation) are a patient's level,
 a drift over the stay and slow oscillations with random periods. The numbers are chosen by hand to look like an ICU.
 OWN, STATE and NOISE put about 0.6 of a feature's variance between patients, the median over 13 features of PhysioNet
-2012 set-a; there it runs from 0.16 (glucose) to 0.95 (creatinine), here it is much the same for all.
+2012 set-a. There it runs from 0.16 (glucose) to 0.95 (creatinine), here it is much the same for all.
 
 One seed gives one file: each block of stays has its own PCG64 stream, so a stay does not depend on how many follow it,
 and rounding hides what processors' arithmetic differs in (the last bit). NumPy may change a distribution's stream
-between versions; ours is pinned.
+between versions. Ours is pinned.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from utils.errors import UserError
 
 STATES = ("severity", "circulation", "respiration", "inflammation")
 OWN, STATE, NOISE = 0.50, 0.65, 0.57  # their squares sum to 1
-MEAN_ROWS = 55  # of a stay of average severity; lengths are geometric: discharge comes at any time
+MEAN_ROWS = 55  # of a stay of average severity. Lengths are geometric: discharge comes at any time
 MAX_ROWS = 400
 MEAN_GAP = 1.1  # hours between rows at average severity
 
@@ -41,8 +41,8 @@ _OSCILLATIONS = 3
 class _Feature(NamedTuple):
     """How one feature looks.
 
-    `scale` says what z does: "normal" centre + spread * z; "log" centre * exp(spread * z); "below" a distance of
-    centre * exp(-spread * z) below `high`; "binary" 1 where z exceeds `centre`.
+    `scale` says what z does: "normal" is centre + spread * z. "log" is centre * exp(spread * z). "below" is a
+    distance of centre * exp(-spread * z) below `high`. "binary" is 1 where z exceeds `centre`.
     """
 
     name: str
@@ -57,7 +57,7 @@ class _Feature(NamedTuple):
     loadings: tuple[float, float, float, float]  # on STATES
 
 
-# Panels are ordered together; the chance that one is recorded in a row at average severity.
+# Panels are ordered together. The chance that one is recorded in a row at average severity.
 PANELS = {
     "monitor": 0.75,
     "hourly": 0.40,
@@ -133,7 +133,7 @@ def simulate(stays: int, features: int, seed: int) -> polars.DataFrame:
         N, at least 2. A seed's first stays are the same whatever N is.
     features : int
         Number of features besides time, at least 1: the first of `FEATURES`, then `lab_1`, `lab_2`, ... At 70, some
-        80 % of the cells are missing; fewer features hold a larger share of vital signs and miss less.
+        80 % of the cells are missing. Fewer features hold a larger share of vital signs and miss less.
     seed : int
         Not negative.
 
@@ -152,7 +152,7 @@ def simulate(stays: int, features: int, seed: int) -> polars.DataFrame:
 
 
 def tables(stays: int, features: int, seed: int) -> Iterator[polars.DataFrame]:
-    """Yield what `simulate` returns block by block, under a progress bar; memory does not grow with `stays`."""
+    """Yield what `simulate` returns block by block, under a progress bar. Memory does not grow with `stays`."""
     with tqdm(total=stays, unit=" stays", desc="simulate", leave=False) as bar:
         for table in _tables(stays, features, seed):
             yield table
@@ -174,7 +174,7 @@ def _generator(seed: int, stream: int) -> np.random.Generator:
 
 
 def _described(count: int, generator: np.random.Generator) -> list[_Feature]:
-    """The first `count` features; beyond the named ones, laboratory values drawn by the seed."""
+    """The first `count` features. Beyond the named ones, laboratory values drawn by the seed."""
     described = list(FEATURES[:count])
     panels = [name for name in PANELS if name not in ("monitor", "hourly")]
     for number in range(1, count - len(described) + 1):
@@ -199,7 +199,7 @@ def _block(features: list[_Feature], generator: np.random.Generator, first: int)
     stay = np.repeat(np.arange(_BLOCK), lengths)
     first_row = np.cumsum(lengths) - lengths
 
-    # Rows of a stay come at gamma-distributed gaps, closer together in sicker patients; hundredths of an hour.
+    # Rows of a stay come at gamma-distributed gaps, closer together in sicker patients. They are hundredths of an hour.
     pace = MEAN_GAP * np.exp(-0.4 * severity + 0.3 * generator.normal(size=_BLOCK))
     gaps = 1 + np.floor(100 * pace[stay] * generator.gamma(1.5, 1 / 1.5, stay.size)).astype(np.int64)
     elapsed = np.cumsum(gaps)
@@ -245,7 +245,7 @@ def _standard_values(
 
 
 def _in_units(features: list[_Feature], z: np.ndarray) -> np.ndarray:
-    """Map z, [rows, features], to each feature's unit, range and precision; in place."""
+    """Map z, [rows, features], to each feature's unit, range and precision, in place."""
     for column, feature in zip(z.T, features, strict=True):
         if feature.scale == "normal":
             column[:] = feature.centre + feature.spread * column
@@ -262,7 +262,7 @@ def _in_units(features: list[_Feature], z: np.ndarray) -> np.ndarray:
 
 
 def _measured(features: list[_Feature], states: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Which features have a value at each row, [rows, features]; panels are ordered together, more if severe."""
+    """Which features have a value at each row, [rows, features]. Panels are ordered together, more if severe."""
     chance = np.array(list(PANELS.values()))
     odds = chance / (1 - chance) * np.exp(0.5 * states[:, :1])
     ordered = generator.random((len(states), len(PANELS))) < odds / (1 + odds)

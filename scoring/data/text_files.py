@@ -148,7 +148,7 @@ def _separator(lines: list[str]) -> str:
 
 
 def _different(names: list[str]) -> tuple[list[str], list[str]]:
-    """Give names that occur twice, or are empty, names of their own; return the names and notes on the renamed."""
+    """Give names that occur twice, or are empty, names of their own. Return the names and notes on the renamed."""
     taken, notes = set(names), []
     result: list[str] = []
     for place, name in enumerate(names, 1):

@@ -34,7 +34,7 @@ def frontier(hiders: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def frontier_plot(hiders: Sequence[Mapping[str, Any]], chance: float) -> Markup | None:
-    """Draw each hider's worst re-identification score against its kept utility, and the frontier; None without any."""
+    """Draw each hider's worst re-identification score against its kept utility, and the frontier. None without any."""
     judged = [row for row in hiders if row["worst"] is not None and row.get("kept") is not None]
     return _drawn(judged, frontier(judged), chance) if judged else None
 

@@ -172,7 +172,7 @@ def _since_first(time: FloatArray) -> FloatArray:
 
 
 def _marginals(names: Sequence[str], arrays: ReportArrays) -> list[dict[str, Any]]:
-    """A small plot a feature, those whose distributions differ most first; of very many features only those."""
+    """A small plot a feature, those whose distributions differ most first. Of very many features only those."""
     drawn = []
     for index, edges, original, generated in arrays.histograms:
         if all(np.isfinite(values).all() for values in (edges, original, generated)) and edges[0] < edges[-1]:

@@ -11,7 +11,7 @@ from scoring.report.texts import number, percent
 from scoring.report.utility_clauses import has_checks
 from scoring.report.utility_plots import StaysBeside, beside_plot, families_plot
 
-_ERRORS_SHOWN = 20  # features in the one-step-ahead plot; the table has all
+_ERRORS_SHOWN = 20  # features in the one-step-ahead plot. The table has all
 _FEATURES_BESIDE = 4
 
 

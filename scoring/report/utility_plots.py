@@ -26,7 +26,7 @@ class StaysBeside:
     Attributes
     ----------
     released : ndarray, shape [t, F]
-        Rows of one released stay; feature 0 is time, NaN is missing.
+        Rows of one released stay. Feature 0 is time, NaN is missing.
     real : sequence of ndarray, shape [t, F] each
         Rows of real stays that the hider never saw. None of them is the released stay's own.
     """
@@ -37,7 +37,7 @@ class StaysBeside:
 
 @svg.styled
 def families_plot(headline: Mapping[str, Any], families: Sequence[Mapping[str, Any]]) -> Markup:
-    """Each family between floor and ceiling, the headline first; what cannot be judged is named and left empty."""
+    """Each family between floor and ceiling, the headline first. What cannot be judged is named and left empty."""
     rows = [{"name": "kept utility", "kept": headline}, *families]
     figure, axes = svg.new_figure(32 * len(rows) + 58, left=124, right=24, top=28, bottom=44)
     for limit in (0, 1):

@@ -35,9 +35,9 @@ ENGINE_SECONDS = 120  # for the engine to answer: nothing that a submission chos
 class DockerSandbox:
     """Run submissions in containers of the Docker engine that `DOCKER_HOST` names, or this machine's own.
 
-    What holds a submission: no network; a read-only root, code and input; two files and a bounded tmpfs to write to,
-    without executables; an unprivileged user without capabilities or a way to new ones; the system calls of
-    `scoring.sandbox.seccomp`; bounds on memory (no swap), cores, processes, file size and time. It shares the kernel
+    What holds a submission: there is no network. Root, code and input are read-only. It can write to two files and to a
+    bounded tmpfs without executables. It is an unprivileged user without capabilities or a way to new ones. It has the
+    system calls of `scoring.sandbox.seccomp` alone. There are bounds on memory (no swap), cores, processes, file size and time. It shares the kernel
     with the host: a flaw there is not stopped. The engine must run on this machine, whose folders are mounted.
 
     Parameters
@@ -48,7 +48,7 @@ class DockerSandbox:
         Other images that submissions may ask for, as `Dockerimage` names them. An image is code that somebody chose:
         only the organiser does. None is ever pulled, so no submission makes the engine call a registry.
     base : Path, optional
-        Where the private folders are made; the system's temporary folder by default.
+        Where the private folders are made. The system's temporary folder by default.
 
     Raises
     ------
@@ -134,7 +134,7 @@ class DockerSandbox:
 
 @contextlib.contextmanager
 def engine() -> Iterator[docker.DockerClient]:
-    """Connect to the engine; anew for each run, so that a sandbox can be sent to another process.
+    """Connect to the engine, anew for each run, so that a sandbox can be sent to another process.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def _settings(exchange: Exchange, limits: Limits, volumes: list[str]) -> dict[st
 
 
 def _wait(container: Any, seconds: float) -> int | None:
-    """Wait for a container's exit code; None where its time ran out first and it was killed."""
+    """Wait for a container's exit code. None where its time ran out first and it was killed."""
     deadline = time.monotonic() + seconds
     try:
         return int(container.wait(timeout=seconds)["StatusCode"])
@@ -216,7 +216,7 @@ def _wait(container: Any, seconds: float) -> int | None:
 
 
 class _Tails:
-    """Reads a container's stdout and stderr as they come and keeps their ends; the engine keeps no log of them."""
+    """Reads a container's stdout and stderr as they come and keeps their ends. The engine keeps no log of them."""
 
     def __init__(self, container: Any, limit: int) -> None:
         self.stream = container.attach(stdout=True, stderr=True, stream=True, demux=True)

@@ -129,7 +129,7 @@ class Exchange:
         self.error.chmod(0o666)
 
     def outcome(self, exit_code: int, role: Role, arrays: Mapping[str, np.ndarray | None], **kept: Any) -> Outcome:
-        """Judge a run that ended by itself, by its exit code and by what it left; `kept` goes into the outcome.
+        """Judge a run that ended by itself, by its exit code and by what it left. `kept` goes into the outcome.
 
         Raises
         ------
@@ -292,7 +292,7 @@ def _is_builtin_error(name: str) -> bool:
 
 
 def _own_line(submission: Path, file: Any, number: Any) -> str:
-    """Return the line if one of the submission's files has it; the file is looked for, never opened by that name."""
+    """Return the line if one of the submission's files has it. The file is looked for, never opened by that name."""
     if type(file) is not str or type(number) is not int or not 1 <= number <= MAX_SOURCE_BYTES:
         return ""
     for path in submission.rglob("*.py"):

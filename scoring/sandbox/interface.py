@@ -14,7 +14,7 @@ Status = Literal["ok", "failed", "timeout", "memory", "output_limit", "invalid_o
 GIB = 1 << 30
 DAY = 86_400.0
 MAX_SECONDS, MAX_BYTES = 3e8, 1 << 50  # ten years, a million GiB: more is a slip of the pen
-DEFAULT_IMAGE = "localhost/hide-and-seek:cpu"  # built by dockerfiles/build.sh; no registry can answer for localhost
+DEFAULT_IMAGE = "localhost/hide-and-seek:cpu"  # built by dockerfiles/build.sh. No registry can answer for localhost
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Limits:
     Attributes
     ----------
     seconds : float
-        Wall-clock time; the 2020 competition's day.
+        Wall-clock time. The 2020 competition's day.
     memory : int
-        Bytes of memory of all its processes together; has to hold its input.
+        Bytes of memory of all its processes together. Has to hold its input.
     processes : int
-        Processes and threads; TensorFlow starts several for each core.
+        Processes and threads. TensorFlow starts several for each core.
     cpus : float or None
-        Cores; None for all. The process sandbox only asks libraries for so many threads.
+        Cores. None for all. The process sandbox only asks libraries for so many threads.
     output : int
         Bytes of any one file that it writes, and of all it may write.
     log : int
@@ -74,12 +74,12 @@ class Outcome:
         "ok", "failed" (it raised or died), "timeout", "memory", "output_limit" (it wrote too much) or
         "invalid_output" (what it returned is not what the contract asks for).
     reason : str
-        One of `scoring.strangers.REASONS`, for all to read; empty where all is well.
+        One of `scoring.strangers.REASONS`, for all to read. Empty where all is well.
     detail : str
         For the organiser alone: what `reason` leaves out. The data can be in it.
     outputs : dict
         Where all is well. Of a hider: `generated_data` float64 [N, T, F], `padding_mask` bool [N, T, F] or None and
-        `eval_seeds` int or None; or, of one that reuses its earlier data, `rescore` True and no more. Of a seeker:
+        `eval_seeds` int or None, or, of one that reuses its earlier data, `rescore` True and no more. Of a seeker:
         `labels` bool [M], and `scores` float64 [M] or None.
     submitter_log : str
         For the submitter: the kind of the exception, and which of the submission's own lines raised it.
@@ -106,7 +106,7 @@ class Sandbox(Protocol):
 
     @property
     def notice(self) -> str:
-        """What it does not stop, in one line for the log; empty where there is nothing to warn of."""
+        """What it does not stop, in one line for the log. Empty where there is nothing to warn of."""
         ...
 
     def run(
@@ -135,7 +135,7 @@ class Sandbox(Protocol):
         parameters : str, optional
             `name=value,...` for a method that has a parameter block.
         image : str, optional
-            The Docker image it asks for; only the Docker sandbox heeds it.
+            The Docker image it asks for. Only the Docker sandbox heeds it.
 
         Raises
         ------

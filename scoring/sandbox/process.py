@@ -39,7 +39,7 @@ class ProcessSandbox:
     It is no security boundary: a hostile submission can use the network and read what its user can read. It bounds
     time, memory, processes and output, gives a clean environment, and ends all that a submission started. Run by
     root it drops to a user id of its own, which also keeps it from writing outside its folder and from other
-    processes; the docker sandbox is the one for strangers' code.
+    processes. The docker sandbox is the one for strangers' code.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ProcessSandbox:
     python : str
         The interpreter, with NumPy: this one, or that of an old environment.
     base : Path, optional
-        Where the private folders are made; the system's temporary folder by default.
+        Where the private folders are made. The system's temporary folder by default.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class ProcessSandbox:
         parameters: str | None = None,
         image: str | None = None,
     ) -> Outcome:
-        """As `Sandbox.run`; `image` is not heeded."""
+        """As `Sandbox.run`. `image` is not heeded."""
         with private_exchange(self.base) as exchange:
             exchange.fill(submission, role, arrays, seed, parameters)
             home = exchange.root / "home"
@@ -141,7 +141,7 @@ class ProcessSandbox:
         return [setpriv, *user, *capabilities, "--"]
 
     def _probe(self, uid: int | None) -> str:
-        """Start the interpreter as it will be started; return where it and NumPy are, "" where it fails."""
+        """Start the interpreter as it will be started. Return where it and NumPy are, "" where it fails."""
         with private_exchange(self.base) as exchange:
             probe = exchange.root / "probe"
             probe.touch()
@@ -178,7 +178,7 @@ def _search_path(python: str) -> str:
 
 
 def _guarded(settings: dict[str, Any], root: Path, log: int) -> tuple[dict[str, Any], str, str]:
-    """Run the guard to its end; return what it says and the last `log` bytes of stdout and of stderr."""
+    """Run the guard to its end. Return what it says and the last `log` bytes of stdout and of stderr."""
     path = root / "settings.json"
     path.write_text(json.dumps(settings), encoding="utf-8")
     path.chmod(0o600)

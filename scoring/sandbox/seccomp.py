@@ -11,7 +11,7 @@ closed.
 import json
 from typing import Any
 
-AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16  # between its own processes; there is no network to reach
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16  # between its own processes. There is no network to reach
 NEW_NAMESPACES = 0x7E020000  # the flags of clone(2) that make namespaces
 PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)  # Linux, and asking which it is
 ENOSYS = 38
@@ -67,6 +67,6 @@ def profile() -> str:
     rules += [allowed(["personality"], equals(0, value)) for value in PERSONALITIES]
     no_namespace = {"index": 0, "value": NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
     rules.append(allowed(["clone"], no_namespace))
-    # Its flags lie in memory, where no filter sees them; the C library then takes clone.
+    # Its flags lie in memory, where no filter sees them. The C library then takes clone.
     rules.append({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS})
     return json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": rules})

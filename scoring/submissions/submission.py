@@ -122,7 +122,7 @@ def inspect(folder: Path, name: str, role: Role | None = None) -> Submission:
 
 
 def digest(folder: Path) -> str:
-    """SHA-256 over the sorted names and contents of a folder's files, caches left out; in hexadecimal."""
+    """Return the SHA-256, in hexadecimal, over the sorted names and contents of a folder's files without caches."""
     total = hashlib.sha256()
     for name, path in sorted(_files(folder)):
         content = hashlib.sha256()
@@ -281,7 +281,7 @@ class _Writer:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the names (relative, with slashes) and paths of a folder's files; refuses links, devices and depths."""
+    """Yield the names (relative, with slashes) and paths of a folder's files. Refuses links, devices and depths."""
     ahead: list[tuple[str, Path]] = [("", folder)]
     seen = 0
     while ahead:

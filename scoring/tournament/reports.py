@@ -40,7 +40,7 @@ def write_reports(
         The matches of which none could be written, and why. What two players returned costs their report alone.
     """
     failed: dict[tuple[str, str], str] = {}
-    arrays: list[ReportArrays] = []  # of the hider; made once, if a report is to be written
+    arrays: list[ReportArrays] = []  # of the hider, made once, if a report is to be written
 
     def compared(round_: Round) -> ReportArrays:
         if not arrays:

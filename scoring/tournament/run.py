@@ -41,7 +41,7 @@ def run(
     image : str, optional
         The Docker image that Codabench is told to use.
     queue : str, optional
-        The organiser's own queue at Codabench; a bundle is not written without.
+        The organiser's own queue at Codabench. A bundle is not written without.
     seconds, memory (GiB), cpus, gpus
         Limits of one run.
     settings

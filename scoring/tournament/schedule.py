@@ -148,7 +148,7 @@ def _context(settings: Settings, data_set: data_sets.DataSet) -> Context:
         checked = False
     sandbox = choose_sandbox(settings.sandbox, settings.python or sys.executable, settings.images).name
     key = (settings.key or settings.output_dir / "key").resolve()
-    organiser_key(key)  # drawn at the first start; and a bad one is refused before anything runs
+    organiser_key(key)  # drawn at the first start, and a bad one is refused before anything runs
     assert sandbox in ("docker", "process")
     return Context(
         output=settings.output_dir.resolve(),

@@ -11,7 +11,7 @@ KEY_BYTES = 32
 
 
 def organiser_key(path: Path) -> bytes:
-    """Return the key in a file; the first call draws it and writes the file, for its owner alone.
+    """Return the key in a file. The first call draws it and writes the file, for its owner alone.
 
     Whoever has the key and the data knows the members of every hider. Who loses it cannot repeat the tournament.
 

@@ -111,7 +111,7 @@ class Context:
         }
 
     def facts(self, data_set: DataSet, members: int) -> dict[str, Any]:
-        """Return the `settings` part of leaderboard.json; `members` is the number of members in each split."""
+        """Return the `settings` part of leaderboard.json. `members` is the number of members in each split."""
         stays = len(data_set.data)
         return {
             "data": data_set.name,

@@ -284,7 +284,7 @@ def score_kept(context: Context, hider: Entrant, hider_run: FinishedRun) -> "dic
     Returns
     -------
     dict or FinishedRun
-        `utility.kept` of report.json; or how the hider failed, if its data cannot be scored.
+        `utility.kept` of report.json, or how the hider failed if its data cannot be scored.
     """
     depends_on = {
         "format": FORMAT,
@@ -317,7 +317,7 @@ def score_utility(context: Context, hider: Entrant, hider_run: FinishedRun | Non
     Returns
     -------
     str or FinishedRun
-        Key of the scores in the store; or how the hider failed, if its data cannot be scored.
+        Key of the scores in the store, or how the hider failed if its data cannot be scored.
     """
     depends_on = {
         "format": FORMAT,

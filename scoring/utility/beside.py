@@ -11,7 +11,7 @@ from scoring.utility.tasks import Plan
 
 
 class Beside:
-    """The two halves of the others looked at once; then any number of releases."""
+    """The two halves of the others looked at once. Then any number of releases."""
 
     def __init__(self, halves: list[Stays], plan: Plan, rng: np.random.Generator) -> None:
         self._plan = plan
@@ -24,7 +24,7 @@ class Beside:
         self._floor = context_fid(codes[0], self._encoder.encode(plan.clipped(self._torn[1])))
 
     def judge(self, lessons: list[Observed], rng: np.random.Generator) -> dict[str, Any]:
-        """Look at a release; `lessons` are two samples of it, each as large as a half where there are so many."""
+        """Look at a release. `lessons` are two samples of it, each as large as a half where there are so many."""
         plan = self._plan
         codes = [self._encoder.encode(plan.clipped(lesson)) for lesson in lessons]
         distances = [context_fid(real, code) for real, code in zip(self._codes, codes, strict=True)]

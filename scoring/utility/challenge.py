@@ -16,7 +16,7 @@ from utils.misc import temp_seed_numpy
 from utils.solutions import passes
 
 BEGUN_ANEW = 3  # times an original's predictor that loses to a constant is trained again
-_NEXT_SEED = 10_007  # between the seeds of these trainings; far from seeds that people choose side by side
+_NEXT_SEED = 10_007  # between the seeds of these trainings. Far from seeds that people choose side by side
 
 
 def draw_features(features: int, count: int, seed: int) -> list[int]:
@@ -93,7 +93,7 @@ class ConstantScores:
     without_time: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON; what could not be computed is None."""
+        """Return plain JSON. What could not be computed is None."""
         return {"constant": _nullable(self.per_feature), "constant_without_time": _nullable([self.without_time])[0]}
 
     @classmethod
@@ -164,7 +164,7 @@ def _beats(scores: UtilityScores, place: int, constant: ConstantScores) -> bool:
 def mean_scores(scores: Sequence[UtilityScores]) -> UtilityScores:
     """Average the scores of the same predictors over seeds, as the competition did.
 
-    A feature is a classification where it is one for every seed; seeds change no data, so they agree.
+    A feature is a classification where it is one for every seed. Seeds change no data, so they agree.
     """
     first = scores[0]
     predictions = [s.feature_prediction for s in scores if s.feature_prediction is not None]
@@ -201,7 +201,7 @@ def judge(
     auroc_threshold: float,
     rmse_threshold: float,
 ) -> dict[str, Any]:
-    """Compare two sets of scores by the contract's rule; see `check_utility` for the value.
+    """Compare two sets of scores by the contract's rule. See `check_utility` for the value.
 
     If the original's predictor does not beat the constant, the check is void and `passed` is None. Over all checks,
     `passed` is False if one fails, else None if one is void.
@@ -264,12 +264,12 @@ def _beside_constant(row: dict[str, Any], constant: float, metric: str) -> dict[
 
 
 def rmse_rows(verdict: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the utility ratio is over: tested features judged by RMSE, and one-step-ahead; all without time."""
+    """Return what the utility ratio is over: tested features judged by RMSE, and one-step-ahead. All without time."""
     rows = [row for row in verdict["feature_prediction"] or [] if row["metric"] == "RMSE" and row["index"] != 0]
     return rows + ([verdict["one_step_ahead_without_time"]] if verdict["one_step_ahead_without_time"] else [])
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> float | None:
-    """Return the geometric mean of those ratios that are positive and finite; None where there are none."""
+    """Return the geometric mean of those ratios that are positive and finite. None where there are none."""
     usable = [ratio for ratio in ratios if ratio and np.isfinite(ratio)]
     return float(np.exp(np.mean(np.log(usable)))) if usable else None

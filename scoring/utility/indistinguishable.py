@@ -98,7 +98,7 @@ class Encoder:
 
     @classmethod
     def of(cls, real: Observed, plan: Plan, seed: int) -> "Encoder":
-        """Draw an encoder; the scale of each feature is that of the real stays."""
+        """Draw an encoder. The scale of each feature is that of the real stays."""
         rng = np.random.default_rng(seed)
         order = plan.dynamic[np.argsort(-real.seen[:, :, plan.dynamic].sum(axis=(0, 1)), kind="stable")]
         features = order[:CHANNELS]
@@ -132,7 +132,7 @@ class Encoder:
         return codes
 
     def _series(self, stays: Observed) -> np.ndarray:
-        """Standardise, carry values forward, read the stay at even distances in time; shape [N, channels, STEPS]."""
+        """Standardise, carry values forward, read the stay at even distances in time. Shape [N, channels, STEPS]."""
         values = (stays.values[:, :, self.features] - self.centre) / self.spread
         last = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(values.shape[1])[:, None], -1), axis=1)
         carried = np.where(last >= 0, np.take_along_axis(values, np.maximum(last, 0), axis=1), 0.0)

@@ -47,7 +47,7 @@ class _Question:
     middle : float or None
         For an answer of two values: what lies above is the second.
     truth : ndarray, shape [2 * half]
-        Squared errors of the constant; for two values the labels. NaN where there is no answer.
+        Squared errors of the constant. For two values the labels. NaN where there is no answer.
     ceiling : ndarray, shape [RESAMPLED + 3]
         The gain of other real stays.
     models : tuple of two Answers
@@ -63,7 +63,7 @@ class _Question:
 
 
 class Yardstick:
-    """Ceiling and floor, measured once; then any number of releases of the same stays are held against them."""
+    """Ceiling and floor, measured once. Then any number of releases of the same stays are held against them."""
 
     def __init__(self, others: Stays, names: Sequence[str], rng: np.random.Generator) -> None:
         """Measure what real stays are good for.
@@ -73,7 +73,7 @@ class Yardstick:
         others : Stays
             Real stays that the hider never saw.
         names : sequence of str, length F
-            The features' names; feature 0 is time.
+            The features' names. Feature 0 is time.
         rng : numpy.random.Generator
             Draws halves, moments within stays, and the stays resampled.
         """
@@ -138,7 +138,7 @@ class Yardstick:
         return _streams(self._halves, self.plan, self._seeds)
 
     def _ask(self, first: Task, second: Task) -> _Question:
-        """Measure floor and ceiling of one task; `first` and `second` are those of the two halves."""
+        """Measure floor and ceiling of one task. `first` and `second` are those of the two halves."""
         answers = np.concatenate([first.target, second.target])
         values = np.unique(answers[np.isfinite(answers)])
         two = len(values) == 2
@@ -194,7 +194,7 @@ class Yardstick:
 
 
 def kept_utility(release: Stays, others: Stays, names: Sequence[str], rng: np.random.Generator) -> KeptUtility:
-    """Measure the kept utility of one release; `Yardstick` serves several releases of the same stays.
+    """Measure the kept utility of one release. `Yardstick` serves several releases of the same stays.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def kept_utility(release: Stays, others: Stays, names: Sequence[str], rng: np.ra
     others : Stays
         Real stays that the hider never saw.
     names : sequence of str, length F
-        The features' names; feature 0 is time.
+        The features' names. Feature 0 is time.
     rng : numpy.random.Generator
 
     Returns
@@ -214,7 +214,7 @@ def kept_utility(release: Stays, others: Stays, names: Sequence[str], rng: np.ra
 
 
 def _streams(parts: list[Observed], plan: Plan, seeds: np.ndarray) -> Iterator[tuple[Task, Task]]:
-    """Yield each task of two sets of stays; one task at a time is in memory."""
+    """Yield each task of two sets of stays. One task at a time is in memory."""
     first, second = (tasks(part, plan, np.random.default_rng(seed)) for part, seed in zip(parts, seeds, strict=True))
     return zip(first, second, strict=True)
 

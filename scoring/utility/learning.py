@@ -8,7 +8,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from scoring.utility.tasks import Task
 
-_LEAST_TO_LEARN = 40  # stays with an answer; fewer teach nothing
+_LEAST_TO_LEARN = 40  # stays with an answer. Fewer teach nothing
 # Small on purpose: a match fits a few hundred of these, 0.1 s each at 1,000 stays and 120 inputs.
 BOOSTING = {
     "max_iter": 60,
@@ -21,7 +21,7 @@ BOOSTING = {
 }
 
 
-# Takes inputs [N, inputs] and returns answers [N]; for two values the score of the second. NaN (two values: 0) where
+# Takes inputs [N, inputs] and returns answers [N]. For two values the score of the second. NaN (two values: 0) where
 # nothing could be learnt.
 Answers: TypeAlias = Callable[[np.ndarray], np.ndarray]
 

@@ -42,7 +42,7 @@ class Observed:
     Attributes
     ----------
     values : ndarray of float64, shape [N, T, F]
-        Rows in the order of their times, padding last; NaN where missing or padded. Feature 0 is the time since the
+        Rows in the order of their times, padding last. NaN where missing or padded. Feature 0 is the time since the
         stay's first row. A row without a time is dropped: nobody could use it.
     rows : ndarray of bool, shape [N, T]
         Which rows are not padding.
@@ -53,7 +53,7 @@ class Observed:
 
     @classmethod
     def of(cls, stays: Stays) -> "Observed":
-        """Lay out raw stays; any finite times and any row order will do."""
+        """Lay out raw stays. Any finite times and any row order will do."""
         data = np.asarray(stays.data, dtype=float)
         padded = padded_rows(data, stays.padding_mask) | ~np.isfinite(data[:, :, 0])
         times = np.where(padded, np.inf, data[:, :, 0])
@@ -70,12 +70,12 @@ class Observed:
 
     @property
     def times(self) -> np.ndarray:
-        """Return the time of each row since the stay's first, shape [N, T]; NaN in padding."""
+        """Return the time of each row since the stay's first, shape [N, T]. NaN in padding."""
         return self.values[:, :, 0]
 
     @property
     def durations(self) -> np.ndarray:
-        """Return the time from first to last row, shape [N]; 0 for an empty stay."""
+        """Return the time from first to last row, shape [N]. 0 for an empty stay."""
         return np.where(self.rows, self.times, 0.0).max(axis=1, initial=0.0)
 
     @property

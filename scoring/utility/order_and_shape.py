@@ -13,7 +13,7 @@ _LEAST_DISTANCE = 0.01  # between floor and ceiling, or the measure says nothing
 
 
 class StructureYardstick:
-    """The two halves of the others measured once; then any number of releases."""
+    """The two halves of the others measured once. Then any number of releases."""
 
     def __init__(
         self, halves: list[Stays], both: Observed, plan: Plan, resampling: Resampling, rng: np.random.Generator
@@ -25,7 +25,7 @@ class StructureYardstick:
         self._torn = [self._ruler.measure(plan.clipped(Observed.of(half))) for half in torn]
 
     def judge(self, lessons: list[Observed]) -> tuple[list[TaskResult], Family]:
-        """Hold a release against the yardstick; `lessons` are what each half is compared with."""
+        """Hold a release against the yardstick. `lessons` are what each half is compared with."""
         if not len(self._ruler.features):
             return [], Family.not_judged(STRUCTURE, "no feature is measured often enough", 0)
         released = [self._ruler.measure(self._plan.clipped(lesson)) for lesson in lessons]

@@ -1,8 +1,8 @@
 """Judging generated series by models trained afterwards: TimeGAN's discriminative and predictive score.
 
 Yoon, Jarrett and van der Schaar, "Time-series Generative Adversarial Networks", NeurIPS 2019. The paper describes both
-models as two recurrent layers; the authors' code, which we rewrote and did not run, has one GRU layer
-of F // 2 units. `PUBLISHED_CODE` is that; `STRONGER` is a classifier that is harder to fool.
+models as two recurrent layers. The authors' code, which we rewrote and did not run, has one GRU layer
+of F // 2 units. `PUBLISHED_CODE` is that. `STRONGER` is a classifier that is harder to fool.
 All data are [N, T, F], complete and of one length, in [0, 1].
 """
 
@@ -48,7 +48,7 @@ STRONGER = PosthocModel(module="lstm", layers=2, width=4.0)
 def discriminative_score(
     original: np.ndarray, generated: np.ndarray, seed: int, model: PosthocModel = PUBLISHED_CODE
 ) -> float:
-    """Train a classifier to tell original from generated; return |accuracy - 0.5| on series held out, 0 being best.
+    """Train a classifier to tell original from generated. Return |accuracy - 0.5| on series held out, 0 being best.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def discriminative_score(
 def predictive_score(
     original: np.ndarray, generated: np.ndarray, seed: int, model: PosthocModel = PUBLISHED_CODE
 ) -> float:
-    """Train on generated series to predict the last feature one step ahead from the others; return the MAE on original.
+    """Train on generated series to predict the last feature one step ahead from the others. Return the MAE on original.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ _Z = 1.96
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its 95 % interval; `value` is None where it cannot be judged."""
+    """A figure and its 95 % interval. `value` is None where it cannot be judged."""
 
     value: float | None
     low: float | None = None
@@ -38,7 +38,7 @@ class Resampling:
         self.weights = np.vstack([np.ones((1, 2 * half)), np.hstack(drawn), alone]).astype(np.float32)
 
     def part(self, half: int) -> np.ndarray:
-        """Return the weights of one half's stays: all alike, and each resampling; shape [RESAMPLED + 1, half]."""
+        """Return the weights of one half's stays: all alike, and each resampling. Shape [RESAMPLED + 1, half]."""
         return self.weights[: RESAMPLED + 1, half * self.half : (half + 1) * self.half]
 
     def join(self, figures: list[np.ndarray]) -> np.ndarray:
@@ -46,7 +46,7 @@ class Resampling:
         return np.concatenate([(figures[0] + figures[1]) / 2, [figures[0][0], figures[1][0]]])
 
     def r2(self, errors: np.ndarray, constant: np.ndarray) -> np.ndarray:
-        """Return 1 - squared errors / squared errors of a constant under every weighting; NaN errors do not count."""
+        """Return 1 - squared errors / squared errors of a constant under every weighting. NaN errors do not count."""
         known = np.isfinite(constant)
         weights = self.weights[:, known]
         floor = weights @ constant[known]

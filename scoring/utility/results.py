@@ -58,7 +58,7 @@ class FamilyResult:
     ----------
     name : str
     kept : Estimate
-        From 0 to 1; None where no task of the family counts.
+        From 0 to 1. None where no task of the family counts.
     unclipped : float or None
         The same without limits: below 0 is worse than a constant.
     tasks, too_few : int
@@ -82,7 +82,7 @@ class KeptUtility:
     Attributes
     ----------
     headline : Estimate
-        The mean of the families that can be judged, from 0 to 1; None where none can.
+        The mean of the families that can be judged, from 0 to 1. None where none can.
     unclipped : float or None
         The same mean of the families' values without limits.
     families, tasks : list
@@ -116,7 +116,7 @@ class Family:
     ----------
     result : FamilyResult
     kept : ndarray, shape [RESAMPLED + 3], or None
-        From 0 to 1, under every weighting of the test stays; None where the family cannot be judged.
+        From 0 to 1, under every weighting of the test stays. None where the family cannot be judged.
     """
 
     result: FamilyResult

@@ -18,7 +18,7 @@ ORDER = ("autocorrelation", "cross-correlation", "step sizes", "gaps between mea
 SHAPE = ("values", "measurement rates", "lengths", "sampling intervals")
 FEATURES = 16  # features whose order is looked at, the most often measured first
 _LAGS_VALUES = (1, 2, 4)  # of the autocorrelation, in measurements of the feature
-_LAGS_ROWS = (0, 1, 4)  # of the cross-correlation, in rows; values are carried forward
+_LAGS_ROWS = (0, 1, 4)  # of the cross-correlation, in rows. Values are carried forward
 _LEVELS = np.arange(1, 10) / 10
 _GAPS = (1.5, 2.5, 4.5, 8.5)  # edges, in rows from one measurement to the next
 _LEAST = 0.1  # a feature is looked at if this share of the real stays has at least two values of it
@@ -33,7 +33,7 @@ class Sums:
     above, below : ndarray of float32, shape [N, K]
         Each stay's part of the numerator and of the denominator of each statistic.
     groups : int
-        Into how many distributions the K statistics fall; 0 if they are no distributions.
+        Into how many distributions the K statistics fall. 0 if they are no distributions.
     """
 
     above: np.ndarray
@@ -41,7 +41,7 @@ class Sums:
     groups: int
 
     def statistics(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return the statistics under weights of the stays [B, N], shape [B, K]; of all stays alike without them."""
+        """Return the statistics under weights of the stays [B, N], shape [B, K]. Of all stays alike without them."""
         weights = np.ones((1, len(self.above)), np.float32) if weights is None else weights
         below = weights @ self.below
         return np.where(below > 0, (weights @ self.above) / np.where(below > 0, below, 1), 0.0)
@@ -76,7 +76,7 @@ class Ruler:
 
     @classmethod
     def of(cls, real: Observed, dynamic: np.ndarray) -> "Ruler":
-        """Make the ruler; values should be clipped before."""
+        """Make the ruler. Values should be clipped before."""
         count = real.values.shape[2]
         centre, spread = np.zeros(count), np.ones(count)
         values, steps = [np.zeros(0)] * count, [np.zeros(0)] * count
@@ -194,12 +194,12 @@ def distance(groups: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _edges(values: np.ndarray) -> np.ndarray:
-    """Return inner edges of bins at the deciles, between distinct values; none if there are no values."""
+    """Return inner edges of bins at the deciles, between distinct values. None if there are no values."""
     return np.unique(np.quantile(values, _LEVELS)) if len(values) else np.zeros(0)
 
 
 def _compact(column: np.ndarray) -> np.ndarray:
-    """Move each stay's values to its start, in their order; shape [N, T] as before."""
+    """Move each stay's values to its start, in their order. Shape [N, T] as before."""
     order = np.argsort(~np.isfinite(column), axis=1, kind="stable")
     return np.take_along_axis(column, order, axis=1)
 
@@ -212,7 +212,7 @@ def _mean_product(first: np.ndarray, second: np.ndarray) -> Sums:
 
 
 def _histogram(values: np.ndarray, edges: np.ndarray) -> Sums:
-    """Count each stay's values [N, ...] in bins; a share is over all values of all stays."""
+    """Count each stay's values [N, ...] in bins. A share is over all values of all stays."""
     known = np.isfinite(values)
     bins = np.searchsorted(edges, np.where(known, values, 0.0), side="left")
     place = bins + np.arange(len(values))[:, None] * (len(edges) + 1)

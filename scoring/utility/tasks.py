@@ -5,7 +5,7 @@ A task has a family, inputs and one target per stay, both made from the stay alo
 - forecast: a feature's mean in the second half of a stay, from summaries of the first half.
 - next hours: by how much a feature's mean over the next hours will differ from its last value, from what was known at
   a moment drawn within the stay. Whoever only carries the last value forward gains nothing.
-- imputation: a feature's mean in a window in which everything is held back, from what lies before and after it; and
+- imputation: a feature's mean in a window in which everything is held back, from what lies before and after it. And
   a feature's mean over the whole stay, from all other features.
 - measurement: at which share of the rows of the second half a feature is measured, and how close rows are, from the
   first half.
@@ -44,7 +44,7 @@ class Plan:
     static : ndarray of int
         Features that do not change within a stay.
     hours : float
-        The median duration of a stay; the windows' widths are shares of it.
+        The median duration of a stay. The windows' widths are shares of it.
     low, high : ndarray, shape [F]
         Values are clipped to these before they are averaged: the 0.5 % and 99.5 % quantiles of the real ones.
     """
@@ -82,7 +82,7 @@ class Plan:
         return cls(names, targets, np.flatnonzero(changes), np.flatnonzero(constant), hours, low, high)
 
     def clipped(self, observed: Observed) -> Observed:
-        """Return the stays with every value but the time clipped to `low` and `high`; outliers decide nothing."""
+        """Return the stays with every value but the time clipped to `low` and `high`. Outliers decide nothing."""
         values = np.clip(observed.values, self.low, self.high)
         values[:, :, 0] = observed.times
         return Observed(values, observed.rows)
@@ -163,7 +163,7 @@ def _halves(stays: Observed, plan: Plan) -> Iterator[Task]:
 
 
 def _pace(stays: Observed, rows: np.ndarray) -> np.ndarray:
-    """Return the logarithm of the rows per hour of half a stay, shape [N]; NaN for a stay of one moment."""
+    """Return the logarithm of the rows per hour of half a stay, shape [N]. NaN for a stay of one moment."""
     hours = stays.durations / 2
     count = rows.sum(axis=1)
     return np.where((hours > 0) & (count > 0), np.log(np.maximum(count, 1) / np.where(hours > 0, hours, 1)), np.nan)
@@ -199,7 +199,7 @@ def _window_held_back(stays: Observed, plan: Plan, rng: np.random.Generator) -> 
 
 
 def _hours_to_nearest(stays: Observed, since: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the time from a moment to each feature's nearest value among the rows; `since` is [N, T] around it."""
+    """Return the time from a moment to each feature's nearest value among the rows. `since` is [N, T] around it."""
     distance = np.where(rows & stays.rows, np.abs(since), np.inf)
     nearest = np.full((len(stays), stays.values.shape[2]), np.inf)
     for start in range(0, len(stays), 512):

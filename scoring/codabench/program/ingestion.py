@@ -24,7 +24,7 @@ NO_ROOT = "stopped: only root can keep the runs apart; run the container as root
 
 
 def main(inputs: str, output: str, program: str, submission: str, interfaces: str = INTERFACES) -> int:
-    """Run the submission on every input; returns the exit code."""
+    """Run the submission on every input. Returns the exit code."""
     if sorted(os.listdir(interfaces)) not in ([], ["lo"]):
         print(NETWORK)
         return 1
@@ -53,7 +53,7 @@ def main(inputs: str, output: str, program: str, submission: str, interfaces: st
 
 
 def play(runner: bytes, given: str, submission: str, folder: str, user: int) -> bool:
-    """Run the submission on one input, as a user of its own unless `user` is 0; returns whether it ended well."""
+    """Run the submission on one input, as a user of its own unless `user` is 0. Returns whether it ended well."""
     shutil.copytree(given, os.path.join(folder, "in"))
     shutil.copytree(submission, os.path.join(folder, "submission"))
     os.mkdir(os.path.join(folder, "out"))
@@ -115,7 +115,7 @@ def end_all_of(user: int) -> None:
 
 
 def keep(made: str, kept: str) -> None:
-    """Copy a plain file that a submission made; a link in its place could name another run's input."""
+    """Copy a plain file that a submission made. A link in its place could name another run's input."""
     handle = os.open(made, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as source, open(kept, "wb") as target:
         shutil.copyfileobj(source, target)
