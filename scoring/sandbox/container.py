@@ -35,16 +35,26 @@ ENGINE_SECONDS = 120  # for the engine to answer: nothing that a submission chos
 class DockerSandbox:
     """Run submissions in containers of the Docker engine that `DOCKER_HOST` names, or this machine's own.
 
-    What holds a submission: there is no network. Root, code and input are read-only. It can write to two files and
-    to a bounded tmpfs without executables. It is an unprivileged user without capabilities or a way to new ones. It
-    has the system calls of `scoring.sandbox.seccomp` alone. There are bounds on memory (no swap), cores, processes,
-    file size and time. It shares the kernel with the host: a flaw there is not stopped. The engine must run on this
-    machine, whose folders are mounted. Parameters ---------- image : str The image for submissions that name none:
-    Python 3.6 or newer, as `python3`, with NumPy. allowed : collection of str Other images that submissions may ask
-    for, as `Dockerimage` names them. An image is code that somebody chose: only the organiser does. None is ever
-    pulled, so no submission makes the engine call a registry. base : Path, optional Where the private folders are
-    made. The system's temporary folder by default. Raises ------ UserError Where no engine answers, or one of the
-    images is not there.
+    What holds a submission: there is no network. Root, code and input are read-only. It can write to two files and to
+    a bounded tmpfs without executables. It is an unprivileged user without capabilities or a way to new ones. It has
+    the system calls of `scoring.sandbox.seccomp` alone. There are bounds on memory (no swap), cores, processes, file
+    size and time. It shares the kernel with the host: a flaw there is not stopped. The engine must run on this
+    machine, whose folders are mounted.
+
+    Parameters
+    ----------
+    image : str
+        The image for submissions that name none: Python 3.6 or newer, as `python3`, with NumPy.
+    allowed : collection of str
+        Other images that submissions may ask for, as `Dockerimage` names them. An image is code that somebody chose:
+        only the organiser does. None is ever pulled, so no submission makes the engine call a registry.
+    base : Path, optional
+        Where the private folders are made. The system's temporary folder by default.
+
+    Raises
+    ------
+    UserError
+        Where no engine answers, or one of the images is not there.
     """
 
     name = "docker"
