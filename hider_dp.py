@@ -31,7 +31,15 @@ from examples.hider.dp import measure
 from examples.hider.dp.copula import Marginals, distributions
 from examples.hider.dp.draw import Released, draw
 from examples.hider.dp.measure import CLASSES, GAPS, SPANS, Stays
-from examples.hider.dp.noise import LENGTH_CLASSES, Ledger, Total, secret_bits, seeded_bits, strength
+from examples.hider.dp.noise import (
+    LENGTH_CLASSES,
+    Ledger,
+    Total,
+    epsilon_if_replaced,
+    secret_bits,
+    seeded_bits,
+    strength,
+)
 from examples.hider.dp.ranges import RANGES, Range
 from utils.errors import UserError
 from utils.stays import padded_rows, real_rows_first
@@ -87,8 +95,9 @@ def privacy_claim(
     Returns
     -------
     dict
-        `epsilon`, `delta`, `mu` (the same as Gaussian differential privacy), `unit`, `neighbours`, `proof` (False if
-        the noise is not secret), `noise`, `public` (what was taken as known) and `numbers` (released, by part).
+        `epsilon`, `delta`, `mu` (the same as Gaussian differential privacy), `epsilon_if_replaced` (between data sets
+        in which one patient is another person), `unit`, `neighbours`, `proof` (False if the noise is not secret),
+        `noise`, `public` (what was taken as known) and `numbers` (released, by part).
     """
     stays, time_points, features = shape
     known = public_ranges(parameters, feature_names, features)
@@ -103,10 +112,12 @@ def privacy_claim(
         "course": 2 * kept * (len(measure.LAGS) + len(measure.BLOCKS) + 1) + kept + LENGTH_CLASSES,
         "rows": kept * (kept + 1) + LENGTH_CLASSES,
     }
+    mu = strength(parameters.epsilon, parameters.delta, most_numbers(time_points, features))
     return {
         "epsilon": parameters.epsilon,
         "delta": parameters.delta,
-        "mu": strength(parameters.epsilon, parameters.delta, most_numbers(time_points, features)),
+        "mu": mu,
+        "epsilon_if_replaced": epsilon_if_replaced(mu, parameters.delta),
         "unit": "patient, with all stays if `patients` is given; else stay",
         "neighbours": "one patient's stays are there or empty; the number of stays is public",
         "proof": not parameters.seed_noise,

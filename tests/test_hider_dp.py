@@ -174,6 +174,7 @@ def test_the_claim_depends_on_public_things_only():
     claim = hider_dp.privacy_claim(hider_dp.Parameters(), (300, 30, 5), NAMES)
     assert claim["epsilon"] == 3.0
     assert claim["proof"]
+    assert 6 < claim["epsilon_if_replaced"] < 7
     assert not hider_dp.privacy_claim(SEEDED, (300, 30, 5))["proof"]
     assert sum(claim["numbers"].values()) < hider_dp.most_numbers(30, 5)
 

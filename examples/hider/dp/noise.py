@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from dp_accounting import get_sigma_gaussian
+from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 
 SIGMA_BITS = 24
 SIGMA = 1 << SIGMA_BITS  # standard deviation of the noise, in grid steps
@@ -139,6 +139,11 @@ def strength(epsilon: float, delta: float, numbers: int) -> float:
         most = np.log(delta / (2 * eta))
         raise ValueError(f"epsilon {epsilon:g} is too large for delta {delta:g}: choose at most {most:.1f}")
     return 1.0 / float(get_sigma_gaussian(epsilon, left))
+
+
+def epsilon_if_replaced(mu: float, delta: float) -> float:
+    """Return the epsilon between data sets in which one patient is another person, not absent: twice the strength."""
+    return float(get_epsilon_gaussian(1 / (2 * mu), delta))
 
 
 @dataclass
