@@ -74,7 +74,9 @@ def with_canary(data: np.ndarray, mask: np.ndarray, present: bool) -> tuple[np.n
 # -------------------------------------------------------------------------------------------------------- the audit
 
 
-def audit(module: ModuleType, parameters: Any, stays: int, time_points: int, runs: int, seed: int) -> dict[str, Any]:
+def audit(
+    module: ModuleType, parameters: Any, stays: int, time_points: int, runs: int, seed: int, score: str = "both"
+) -> dict[str, Any]:
     """Audit one hider.
 
     Parameters
@@ -89,6 +91,8 @@ def audit(module: ModuleType, parameters: Any, stays: int, time_points: int, run
         With the canary; as many without.
     seed : int
         Of the data and of the runs; the hider's noise is its own.
+    score : str
+        "arrays", "evidence", or "both". One alone saves time and is judged as strictly as if there were both.
 
     Returns
     -------
@@ -104,23 +108,19 @@ def audit(module: ModuleType, parameters: Any, stays: int, time_points: int, run
         return {"data": changed, "padding_mask": changed_mask, "seed": 1000 * seed + run, "feature_names": NAMES}
 
     worlds = (True, False)
-    seen = [[summary(*module.hider(play(present, run), parameters)[:2]) for run in range(runs)] for present in worlds]
-    scores = [scores_from_summaries(np.array(seen))]
-    if hasattr(module, "canary_evidence"):
-        arguments = {"place": stays - 1}
-        scores.append(
-            np.array(
-                [
-                    [
-                        module.canary_evidence(play(True, run), parameters, present=present, **arguments)
-                        for run in range(runs)
-                    ]
-                    for present in worlds
-                ]
-            )
-        )
+    scores: list[np.ndarray] = []
+    if score != "evidence":
+        seen = [[summary(*module.hider(play(there, run), parameters)[:2]) for run in range(runs)] for there in worlds]
+        scores.append(scores_from_summaries(np.array(seen)))
+    if score != "arrays" and hasattr(module, "canary_evidence"):
+        weigh = module.canary_evidence
+        told = [
+            [weigh(play(True, run), parameters, place=stays - 1, present=there) for run in range(runs)]
+            for there in worlds
+        ]
+        scores.append(np.array(told))
     found: dict[str, Any] = {"claimed": claim["epsilon"], "any": 0.0, "gaussian": 0.0, "errors": 1.0}
-    confidence = 1 - (1 - CONFIDENCE) / len(scores)
+    confidence = 1 - (1 - CONFIDENCE) / 2  # each of two scores has half of the error
     for there, empty in scores:
         misses, alarms = int((there <= 0).sum()), int((empty > 0).sum())
         rates = upper_rate(misses, len(there), confidence), upper_rate(alarms, len(empty), confidence)
@@ -246,6 +246,7 @@ def main() -> None:
     parser.add_argument("--stays", type=int, default=800)
     parser.add_argument("--time-points", type=int, default=8)
     parser.add_argument("--runs", type=int, default=30, help="with the canary, and as many without")
+    parser.add_argument("--score", choices=["both", "arrays", "evidence"], default="both", help="one alone is faster")
     parser.add_argument("--variant", choices=list(VARIANTS), help="one of the four alone")
     parser.add_argument("--repeats", type=int, default=1, help="audits of each variant")
     arguments = parser.parse_args()
@@ -255,14 +256,15 @@ def main() -> None:
     if arguments.variant:
         variants = {arguments.variant: VARIANTS[arguments.variant]}
     began = time.perf_counter()
-    sizes = f"{arguments.stays} stays, {arguments.runs} runs with the canary and as many without"
-    print(f"{sizes}, {arguments.repeats} audits")
+    sizes = arguments.stays, arguments.time_points, arguments.runs
+    setting = f"{arguments.stays} stays, {arguments.runs} runs with the canary and as many without"
+    print(f"{setting}, {arguments.repeats} audits")
     print(f"{'hider':<22} flagged  claimed  found (any)  found (gaussian)  rate of error")
     with threadpool_limits(1):
         for name, broken in variants.items():
             with broken():
                 found = [
-                    audit(module, parameters, arguments.stays, arguments.time_points, arguments.runs, seed)
+                    audit(module, parameters, *sizes, seed, arguments.score)
                     for seed in tqdm(range(arguments.repeats), desc=name, leave=False)
                 ]
             middle = {key: float(np.median([each[key] for each in found])) for key in ("any", "gaussian", "errors")}
