@@ -52,6 +52,7 @@ def test_a_dead_worker_costs_nothing(cluster, tmp_path, rng):
     data, submissions = write_csv(tmp_path / "stays.csv", rng), write_all(tmp_path / "all")
     write_folder(submissions, "hider_slow", SLOW)
     command = [sys.executable, str(ROOT / "tournament.py"), str(submissions), "-d", str(data), *QUICK]
+    command += ["--key", str(tmp_path / "key")]
     subprocess.run([*command, "-o", str(tmp_path / "one")], check=True, capture_output=True)
 
     errors = tmp_path / "errors"

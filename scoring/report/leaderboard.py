@@ -13,6 +13,7 @@ import numpy as np
 from scoring.contract import Role
 from scoring.report.frontier import frontier, frontier_plot
 from scoring.statistics import mean_interval, wilson_interval
+from scoring.strangers import Reason
 from scoring.tournament.intake import Entrant
 from scoring.tournament.schedule import Results
 from scoring.tournament.work import FinishedRun
@@ -54,7 +55,7 @@ def leaderboard(results: Results) -> dict[str, Any]:
         for rank, entry in enumerate(entries, 1):
             entry["rank"] = rank
     matrix = [{"hider": h["name"], "cells": [_cell(results, h["name"], s["name"]) for s in seekers]} for h in hiders]
-    refused = [{"name": entrant.name, "reason": entrant.refused} for entrant in results.refused]
+    refused = [{"name": entrant.name, "reason": Reason.REFUSED} for entrant in results.refused]
     refused.sort(key=lambda entry: (entry["name"], entry["reason"]))
     return {
         "hiders": hiders,

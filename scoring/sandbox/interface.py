@@ -98,6 +98,11 @@ class Outcome:
     seconds: float = 0.0
     detail: str = ""
 
+    @property
+    def explained(self) -> str:
+        """Why it failed, as the organiser is told."""
+        return self.detail or self.reason
+
 
 class Sandbox(Protocol):
     """A place to run a stranger's submission in."""

@@ -103,7 +103,7 @@ def _play(side: Submission, input_dict: dict[str, Any]) -> Outcome:
     outcome = ProcessSandbox().run(side.folder, side.role, arrays, input_dict["seed"], SMOKE_LIMITS)
     if outcome.status != "ok":
         print(outcome.submitter_log, file=sys.stderr, end="")
-        raise UserError(f"the smoke match failed: the {side.role} {outcome.reason}; no zip was written")
+        raise UserError(f"the smoke match failed: the {side.role} {outcome.explained}; no zip was written")
     return outcome
 
 

@@ -194,7 +194,7 @@ def _play_sandboxed(player: Player, input_dict: dict[str, Any]) -> tuple[Any, di
     if outcome.status != "ok":
         # Whoever runs main.py owns the data, so --debug shows them the whole traceback.
         error = RuntimeError(f"{outcome.submitter_log}\n{outcome.stderr}".strip())
-        raise UserError(f"{player.role} '{player.name}' {outcome.reason}; --debug shows more") from error
+        raise UserError(f"{player.role} '{player.name}' {outcome.explained}; --debug shows more") from error
     outputs = outcome.outputs
     used = {"given": player.setting} if player.setting else {}
     if player.role == "seeker":

@@ -103,6 +103,7 @@ def match_folder(output: Path, hider: Entrant, seeker: Entrant) -> Path:
 
 def write_logs(
     context: Context,
+    refused: Sequence[Entrant],
     hider_runs: dict[str, FinishedRun],
     seeker_runs: dict[tuple[str, str], FinishedRun],
 ) -> None:
@@ -115,6 +116,10 @@ def write_logs(
         (f"seeker {seeker} against {hider}", "seeker", f"seeker_{seeker}/{hider}.txt", run)
         for (hider, seeker), run in seeker_runs.items()
     ]
+    for entrant in refused:
+        for folder in ("organiser", "submitters"):  # nothing of it has seen the data
+            text = f"refused: {printable(entrant.refused)}\n"
+            write_text(context.output / "logs" / folder / f"refused_{entrant.name}" / "refused.txt", text)
     for title, kind, name, run in runs:
         stored = context.store.get(kind, run.key) if run.key else None
         facts = stored.facts if stored else {"status": run.status, "reason": run.reason}

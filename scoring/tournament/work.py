@@ -18,7 +18,7 @@ from scoring.contract import Role
 from scoring.data.datasets import DataSet
 from scoring.report.result import plain_json, versions
 from scoring.round import Division, Round, divide_by_key
-from scoring.sandbox import ProcessSandbox, Sandbox
+from scoring.sandbox import Outcome, ProcessSandbox, Sandbox
 from scoring.store import Store, StoredResult, digest_arrays, key
 from scoring.strangers import Failed, HostError, Reason, untrusted
 from scoring.tournament.intake import Entrant
@@ -30,6 +30,7 @@ from utils.data_preprocess import preprocess_imputed
 from utils.errors import UserError
 from utils.files import write_text
 from utils.metric_utils import UtilityScores, utility_scores
+from utils.text import printable
 
 FORMAT = 3  # of what is stored. With another number everything is computed anew.
 _TRAINING = threading.Lock()  # one utility training a worker, since it uses all cores by itself
@@ -198,7 +199,8 @@ def _run(
         **({"setting": entrant.setting} if entrant.setting else {}),
         **more,
     }
-    success_key, failure_key = key(depends_on), key(depends_on | {"limits": asdict(context.limits)})
+    allowed = {"limits": asdict(context.limits), "images": sorted(context.images)}
+    success_key, failure_key = key(depends_on), key(depends_on | allowed)
     for known in (success_key,) if context.retry else (success_key, failure_key):
         stored = context.store.get(role, known)
         if stored is not None:
@@ -219,6 +221,10 @@ def _run(
     except HostError as error:  # nothing is stored: the next start tries again, and the others go on
         print(f"warning: a run of {entrant.name} did not take place: {error}", file=sys.stderr)
         return FinishedRun("", "host", Reason.HOST)
+    except UserError:  # the sandbox itself cannot work
+        raise
+    except Exception as error:  # whatever a stranger made a library of ours raise
+        outcome = Outcome("failed", Reason.NO_ANSWER, detail=printable(f"{type(error).__name__}: {error}", 500))
     facts = {
         "status": outcome.status,
         "reason": outcome.reason,
