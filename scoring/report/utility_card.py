@@ -95,11 +95,19 @@ def _says(task: Mapping[str, Any]) -> str:
     return "" if task["counts"] else "other real stays do not answer it either"
 
 
+def _steps(stay: np.ndarray) -> np.ndarray:
+    """Return how far each value lies from the feature's mean over the stay; time left out."""
+    values = stay[:, 1:]
+    known = np.isfinite(values)
+    return values - np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+
+
 def _beside_plot(names: Sequence[str], beside: StaysBeside | None) -> Markup | None:
-    """The features that the real stays shown have most often."""
+    """The features that the real stays shown have most often, so far as they change."""
     if beside is None or not beside.real:
         return None
-    observed = np.sum([np.isfinite(stay[:, 1:]).sum(axis=0) for stay in beside.real], axis=0)
+    # Changes, and not values: a column that stays the same has nothing to show.
+    observed = np.sum([(np.isfinite(step) & (step != 0)).sum(axis=0) for step in map(_steps, beside.real)], axis=0)
     chosen = 1 + np.sort(np.argsort(-observed, kind="stable")[:_FEATURES_BESIDE])
     chosen = chosen[observed[chosen - 1] > 0]
     return beside_plot(names, [int(feature) for feature in chosen], beside) if len(chosen) else None
