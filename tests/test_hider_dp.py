@@ -351,7 +351,7 @@ def test_values_come_back_from_their_classes(known):
 
 
 def test_the_audit_finds_noise_that_is_too_small_and_leaves_the_correct_hider_alone():
-    """One short audit of either; docs/privacy-proof.md has twenty of each."""
+    """One short audit of either; `python -m benchmarks.dp_claim --repeats 20` runs twenty of each."""
     for broken, flagged in ((dp_claim.correct, False), (dp_claim.noise_divided_by_ten, True)):
         with broken():
             found = dp_claim.audit(hider_dp, hider_dp.Parameters(), stays=100, time_points=4, runs=14, seed=0)
