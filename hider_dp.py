@@ -63,7 +63,7 @@ class Parameters:
     delta: float = 1e-5
     seed_noise: bool = False  # noise from the match's seed: for tests only, a release with it has no proof
     ranges: str = ""  # the custodian's own file of ranges: CSV with columns name, low, high, decimals, log (0 or 1)
-    share_ranges: float = 0.12  # if no feature's range is public; less the more are
+    share_ranges: float = 0.12  # if no feature's range is public, and less the more are
     share_values: float = 0.15  # histograms of values
     share_clock: float = 0.18  # histograms of counts, paces, spans, starts and gaps
     share_levels: float = 0.40  # second moments between stays
@@ -198,7 +198,7 @@ def canary_evidence(
 
 
 def look(input_dict: dict[str, Any], parameters: Parameters, kind: type[Ledger]) -> Released:
-    """Check what is public, then ask a ledger for every number; see `hider` for the arguments."""
+    """Check what is public, then ask a ledger for every number. See `hider` for the arguments."""
     data = np.asarray(input_dict["data"], dtype=float)
     number, time_points, features = data.shape
     if number < FEWEST_STAYS:
@@ -332,7 +332,7 @@ NOTHING = Range(0, 1, 0)  # stands for the range of a feature that too few patie
 
 
 def budget(parameters: Parameters, unknown: int, features: int, mu: float) -> dict[str, float]:
-    """Split mu over the parts; public quantities alone decide it."""
+    """Split mu over the parts. Public quantities alone decide it."""
     shares = {
         "values": parameters.share_values,
         "clock": parameters.share_clock,

@@ -30,12 +30,12 @@ from utils.stays import label_highest
 
 @dataclass(frozen=True)
 class Parameters:
-    folds: int = 5  # parts of the enlarged data; each is judged by models trained on the others
+    folds: int = 5  # parts of the enlarged data. Each is judged by models trained on the others
     models: Literal["forest", "boosting", "both"] = "forest"
     trees: int = 200  # of a fold's forest, grown until they tell every stay apart
     rounds: int = 60  # of gradient boosting
     leaves: int = 15  # of one boosted tree
-    # Enlarged and generated stays in one training set, at most; every fold draws its own. Bounds time and memory.
+    # Enlarged and generated stays in one training set, at most. Every fold draws its own. Bounds time and memory.
     most: int = 8_000
 
     def __post_init__(self) -> None:

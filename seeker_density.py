@@ -129,7 +129,7 @@ def nearest(real: np.ndarray, made: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def densities(real: np.ndarray, made: np.ndarray) -> dict[str, np.ndarray]:
-    """Return DOMIAS and Gen-LRA of `real` [M, D], given `made` [N, D]; kernels have standard deviation 1.
+    """Return DOMIAS and Gen-LRA of `real` [M, D], given `made` [N, D]. Kernels have standard deviation 1.
 
     With K(g, x) the kernel, Gen-LRA of x is the sum over generated g of log p(g | all) - log p(g | all but x), which is
     -log(1 - K(g, x) / sum over patients e of K(g, e)), up to a constant that is the same for all x.
@@ -149,7 +149,7 @@ def densities(real: np.ndarray, made: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def squared_distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return squared Euclidean distances, shape [n, m], of `left` [n, D] and `right` [m, D]; never below 0."""
+    """Return squared Euclidean distances, shape [n, m], of `left` [n, D] and `right` [m, D]. Never below 0."""
     squared = left @ right.T
     squared *= -2
     squared += np.einsum("nd,nd->n", left, left)[:, None]

@@ -43,7 +43,7 @@ WEIGHTS = {
 
 @dataclass(frozen=True)
 class Parameters:
-    seekers: str = ""  # names joined by +; empty: those of WEIGHTS that lie beside this file
+    seekers: str = ""  # names joined by +. Empty: those of WEIGHTS that lie beside this file
     distinct: float = 2.5  # clusters further apart than this many of their standard deviations stand out
     trust: float = 20.0  # weight for each standard deviation beyond that
     share: float = 0.15  # by how much the upper cluster's share may differ from that of the generated stays

@@ -140,7 +140,7 @@ def _predict(
     parameters: Parameters,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Predict the targets of `queries` [Q, D]; without queries, of each of `inputs` [N, D] by a model that lacks it.
+    """Predict the targets of `queries` [Q, D]. Without queries, of each of `inputs` [N, D] by a model that lacks it.
 
     A constant in the kernel stands for the intercept. The prediction without a stay is exact: its target minus
     alpha_i / (K^-1)_ii (see Rasmussen and Williams, Gaussian Processes, 2006, equation 5.12).

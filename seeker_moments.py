@@ -37,7 +37,7 @@ from utils.stays import label_highest, padded_rows
 class Parameters:
     """The defaults were chosen on half of PhysioNet 2012 set-a, against the crowd record (docs/attacks.md)."""
 
-    groups: int = 16  # directions are put into this many groups by the generated stays' variance; noise is per group
+    groups: int = 16  # directions are put into this many groups by the generated stays' variance. Noise is per group
     outlying: float = 3.0  # a difference of means beyond this many standard deviations is the hider's bias
     bins: int = 16  # of the histograms, with equally many of the enlarged data's cells in each
     components: int = 60  # leading directions whose products are taken: 60 give 1,830 products
@@ -120,7 +120,7 @@ def likelihood_ratio_test(
     Returns
     -------
     scores : ndarray of float64, shape [M]
-        Mean 0; standard deviation 1, or 0 if nothing varies.
+        Mean 0. Standard deviation 1, or 0 if nothing varies.
     separation : float
         Predicted difference between members' and others' mean score, in standard deviations. It is cautious if the
         release has less noise than independent draws, and too high if there is no leak.
@@ -246,7 +246,7 @@ def views(
 
 
 def histograms(cells: np.ndarray, lengths: np.ndarray, bins: int) -> np.ndarray:
-    """Count each stay's cells in `bins` bins of each feature's normal scores; float32 [N, F * bins], in units of T."""
+    """Count each stay's cells in `bins` bins of each feature's normal scores. Float32 [N, F * bins], in units of T."""
     real_rows = (np.arange(cells.shape[1]) < lengths[:, None])[:, :, None]
     below = np.empty((len(cells), cells.shape[2], bins), np.float32)
     for start in range(0, len(cells), _BLOCK):

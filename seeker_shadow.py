@@ -51,7 +51,7 @@ class Parameters:
     # Whose scores are used: names joined by +, each with a setting after a colon if wanted (matching:time_points).
     # Empty: those of CHEAP that lie beside this file.
     seekers: str = ""
-    folder: str = ""  # where finished shadow runs are kept; empty: nowhere
+    folder: str = ""  # where finished shadow runs are kept. Empty: nowhere
 
     def __post_init__(self) -> None:
         if self.runs < 2:
@@ -269,7 +269,7 @@ def _learner(kind: int, seed: int) -> Any:
 
 
 def _normal_ranks(scores: np.ndarray) -> np.ndarray:
-    """Return each row's standard normal quantiles of its ranks, shape [J, M]; equal scores share their middle rank."""
+    """Return each row's standard normal quantiles of its ranks, shape [J, M]. Equal scores share their middle rank."""
     return np.asarray(ndtri((rankdata(scores, axis=1) - 0.5) / scores.shape[1]))
 
 

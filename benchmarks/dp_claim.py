@@ -88,9 +88,9 @@ def audit(
     stays, time_points : int
         Size of the simulated data.
     runs : int
-        With the canary; as many without.
+        With the canary. As many without.
     seed : int
-        Of the data and of the runs; the hider's noise is its own.
+        Of the data and of the runs. The hider's noise is its own.
     score : str
         "arrays", "evidence", or "both". One alone saves time and is judged as strictly as if there were both.
 
@@ -167,7 +167,7 @@ def scores_from_summaries(seen: np.ndarray) -> np.ndarray:
 
 
 def upper_rate(errors: int, runs: int, confidence: float) -> float:
-    """Return the upper end of a rate's Clopper-Pearson interval; two such bounds hold together with `confidence`."""
+    """Return the upper end of a rate's Clopper-Pearson interval. Two such bounds hold together with `confidence`."""
     return float(beta.ppf(1 - (1 - confidence) / 2, errors + 1, runs - errors)) if errors < runs else 1.0
 
 

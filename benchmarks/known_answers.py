@@ -114,7 +114,7 @@ def judge(game: Round, played: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict
 
 
 def main() -> int:
-    """Play and print; returns the exit code."""
+    """Play and print. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--members", type=int, default=200)

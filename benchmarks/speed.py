@@ -4,7 +4,7 @@
     python benchmarks/speed.py --match DATA             a whole match in a process of its own: seconds and peak memory
     python benchmarks/speed.py --method binning         the hider on 10,000 stays; or matching: 20,000 against 10,000
 
-Prints Markdown. The kit's figures were measured on 2 cores with its own code (TensorFlow 1.15); machines are noisy,
+Prints Markdown. The kit's figures were measured on 2 cores with its own code (TensorFlow 1.15). Machines are noisy,
 so read the growth (within one run) before the seconds.
 """
 
@@ -44,7 +44,7 @@ def timed(function: Callable, *arguments: object, repeats: int = 3) -> tuple[flo
 
 
 def parts(stays: int, utility: bool) -> dict[str, float]:
-    """Time each part on `stays` simulated stays x 100 x 71; the utility checks train one model on half of them."""
+    """Time each part on `stays` simulated stays x 100 x 71. The utility checks train one model on half of them."""
     with tempfile.TemporaryDirectory() as folder:
         csv = Path(folder) / "stays.csv"
         simulate(stays, 70, seed=0).write_csv(csv)
@@ -99,7 +99,7 @@ def match(data: Path, arguments: list[str]) -> None:
 
 
 def method(name: str) -> None:
-    """Run one method on stays x 100 x 71 in which nothing is missing; print its seconds and the peak over its input."""
+    """Run one method on stays x 100 x 71 in which nothing is missing. Print its seconds and the peak over its input."""
     import hider_binning
     import seeker_matching
 

@@ -5,8 +5,8 @@
 
 DATA is PhysioNet 2012 set-a as downloaded, or a longitudinal CSV. Each seed is a tournament (another split into members
 and non-members) in FOLDER, so what is finished is not done again. `--setting timegan:joint_iterations=3000` gives a
-hider other parameters; `--slow_seeds 1` plays TimeGAN, genetic and the published adversarial with seed 1 alone.
-Prints Markdown; `--write NAME` also puts it into docs/table1.md between that name's marks, and draws table1-NAME.svg.
+hider other parameters. `--slow_seeds 1` plays TimeGAN, genetic and the published adversarial with seed 1 alone.
+Prints Markdown. `--write NAME` also puts it into docs/table1.md between that name's marks, and draws table1-NAME.svg.
 
 The seekers are those of this repository, matching also by stays and by time points whatever the lengths.
 """
@@ -29,7 +29,7 @@ from scoring.statistics import wilson_interval  # noqa: E402
 from scoring.utility.challenge import geometric_mean, rmse_rows  # noqa: E402
 from utils.files import atomic_path, write_text  # noqa: E402
 
-# Name in the table, module, setting; in the published table's order, then those that are not in it.
+# Name in the table, module, setting. In the published table's order, then those that are not in it.
 HIDERS = (
     ("addnoise", "hider_addnoise", ""),
     ("timegan", "hider_timegan", ""),
@@ -109,7 +109,7 @@ class Row:
     seconds: float
 
     def mean(self, seeker: str) -> tuple[float, float, float]:
-        """Mean score over the seeds; the interval is one match's: seeds share the stays."""
+        """Mean score over the seeds. The interval is one match's: seeds share the stays."""
         mean = float(np.mean(self.scores[seeker]))
         return mean, *wilson_interval(round(mean * self.stays), self.stays)
 
@@ -120,7 +120,7 @@ class Row:
 
 
 def read(folders: Sequence[Path]) -> tuple[list[Row], dict[str, str]]:
-    """Gather the tournaments' results; those hiders that failed in any stand apart, with the reason."""
+    """Gather the tournaments' results. Those hiders that failed in any stand apart, with the reason."""
     boards = [json.loads((folder / "leaderboard.json").read_text()) for folder in folders]
     rows, failed = [], {}
     for name in [hider[0] for hider in HIDERS]:
@@ -163,7 +163,7 @@ def read(folders: Sequence[Path]) -> tuple[list[Row], dict[str, str]]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Write the two tables: utility and the worst seeker; then each seeker."""
+    """Write the two tables: utility and the worst seeker. Then each seeker."""
 
     def interval(row: Row, seeker: str) -> str:
         mean, low, high = row.mean(seeker)
@@ -222,7 +222,7 @@ def insert(page: Path, name: str, text: str) -> None:
 
 
 def main() -> int:
-    """Play the tournaments and print the table; returns the exit code."""
+    """Play the tournaments and print the table. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("-o", "--output", type=Path, default=Path("table1"), help="folder of the tournaments")

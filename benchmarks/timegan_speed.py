@@ -4,7 +4,7 @@
 
 Prints Markdown. Batch 128, 100 time points, 38 features, hidden 10, as the published TensorFlow 1 graph was measured on
 a loaded 2-core machine. CPU only. Machines are noisy: the load and the share of the processor that the run got stand
-beside the figures; a step's processor time is the steadier one.
+beside the figures. A step's processor time is the steadier one.
 """
 
 import os
@@ -56,7 +56,7 @@ def _rates(series: timegan._Series):
         rows = 60 if phase.name == "joint" else 300
         rates = np.full(rows, parameters.learning_rate, np.float32)
         draws = timegan._draws([0, rows], rows, phase.batches, STAYS, parameters.batch)
-        for steps in (1, rows):  # the first call compiles; its arguments have the shapes of the second's
+        for steps in (1, rows):  # the first call compiles. Its arguments have the shapes of the second's
             began, processor = time.perf_counter(), time.process_time()
             state, losses = run(state, series.values, series.lengths.astype(np.int32), np.int32(steps), rates, *draws)
             losses.numpy()

@@ -4,7 +4,7 @@
     python benchmarks/timegan_stocks.py DATA --figure out.svg    and draw original against generated, by PCA and t-SNE
 
 DATA is a CSV of daily prices: Open, High, Low, Close, Adj_Close, Volume. As published: scaled to [0, 1], cut into
-sequences of 24 days at every day, shuffled; GRU, 24 units, 3 layers. Published: discriminative score 0.102 +- 0.021,
+sequences of 24 days at every day, shuffled. GRU, 24 units, 3 layers. Published: discriminative score 0.102 +- 0.021,
 predictive 0.038 +- 0.001, predictive when trained on the original 0.036. The settings were chosen with seed 0.
 """
 

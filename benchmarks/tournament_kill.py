@@ -46,7 +46,7 @@ def methods() -> list[str]:
 
 
 def main() -> int:
-    """Run both and compare; exit code 1 where they differ."""
+    """Run both and compare. Exit code 1 where they differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="longitudinal CSV")
     parser.add_argument("-o", "--output", type=Path, required=True)

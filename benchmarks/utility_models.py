@@ -2,7 +2,7 @@
 
     python benchmarks/utility_models.py [--models 12] [--stays 2000] [--features 38]
 
-Keras fits one model for `--keras_epochs` epochs and is scaled up to all; its time to build and trace the model
+Keras fits one model for `--keras_epochs` epochs and is scaled up to all. Its time to build and trace the model
 is left out, ours to compile is left in.
 """
 

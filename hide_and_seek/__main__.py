@@ -19,7 +19,7 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the tools; the arguments behind its name are the tool's own.
+    """Run one of the tools. The arguments behind its name are the tool's own.
 
     Returns
     -------

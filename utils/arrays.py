@@ -34,7 +34,7 @@ _END, _END64, _LOCATOR = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q"),
 
 
 class UnsoundFileError(ValueError):
-    """A file is not what it should be. The text says what is wrong in our words; it may quote a size from the file."""
+    """A file is not what it should be. The text says what is wrong in our words. It may quote a size from the file."""
 
 
 Expected = Callable[[str, tuple[int, ...], np.dtype], bool]

@@ -11,7 +11,7 @@ from utils.errors import UserError
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it takes that name, for its owner alone, only if the block ends well.
+    """Yield a temporary path beside `path`. It takes that name, for its owner alone, only if the block ends well.
 
     A link is followed: what it points to is replaced.
 
@@ -20,7 +20,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     UserError
         Where `path` is a folder or a device (root could replace one by renaming over it).
     OSError
-        Where the folder cannot be written to or the disk is full; `path` is then as it was.
+        Where the folder cannot be written to or the disk is full. `path` is then as it was.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():

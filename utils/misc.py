@@ -90,7 +90,7 @@ def redact_exception(ex: BaseException) -> str:
 
 @contextlib.contextmanager
 def dump_redacted_exc(dump_path: str | Path) -> Iterator[None]:
-    """Write an exception of the block to `dump_path`, redacted, and raise it again; an older file there is removed."""
+    """Write an exception of the block to `dump_path`, redacted, and raise it again. An older file there is removed."""
     path = Path(dump_path)
     path.unlink(missing_ok=True)
     try:

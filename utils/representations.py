@@ -12,7 +12,7 @@ from utils.stays import real_rows_first, stay_lengths, summaries
 
 _RANKS = 8192  # order statistics kept of each feature's values to look ranks up in
 _BLOCK = 512  # stays worked on at once
-_LARGEST = 1e30  # a value beyond this counts as this, so that float32 holds it; only ranks are used
+_LARGEST = 1e30  # a value beyond this counts as this, so that float32 holds it. Only ranks are used
 
 
 def cell_scores(
@@ -31,7 +31,7 @@ def cell_scores(
     Returns
     -------
     list of two (scores, lengths)
-        float32 [M, T, F] and int [M] of the enlarged stays; [N, T, F] and [N] of the generated ones.
+        float32 [M, T, F] and int [M] of the enlarged stays, [N, T, F] and [N] of the generated ones.
     """
     time_points, features = enlarged.shape[1:]
     medians = get_medians(enlarged, np.broadcast_to(padded[:, :, None], enlarged.shape))
@@ -51,7 +51,7 @@ def cell_scores(
 def _front_first(
     data: np.ndarray, padded: np.ndarray, medians: np.ndarray, time_points: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Impute, put the first row first, take intervals of the times and hold the last row; float32 and lengths."""
+    """Impute, put the first row first, take intervals of the times and hold the last row. Float32 and lengths."""
     lengths = np.maximum(np.minimum(stay_lengths(padded), time_points), 1)
     out = np.empty((len(data), time_points, data.shape[2]), np.float32)
     held = np.minimum(np.arange(time_points), lengths[:, None] - 1)[:, :, None]
@@ -66,7 +66,7 @@ def _front_first(
 
 
 def normal_scores(reference: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the standard normal quantile of each value's rank in `reference`; equal values share a middle rank.
+    """Return the standard normal quantile of each value's rank in `reference`. Equal values share a middle rank.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def normal_scores(reference: np.ndarray, values: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray of float32, the shape of `values`
-        Between the scores of ranks 1/2 and n - 1/2; 0 if there is no reference.
+        Between the scores of ranks 1/2 and n - 1/2. 0 if there is no reference.
     """
     ordered = np.sort(reference, axis=None)
     if len(ordered) > _RANKS:
@@ -93,7 +93,7 @@ def normal_scores(reference: np.ndarray, values: np.ndarray) -> np.ndarray:
 def summary_scores(
     enlarged: np.ndarray, padded: np.ndarray, generated: np.ndarray, made_padded: np.ndarray, parts: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Summarise each feature over the whole stay and over its parts, as normal scores; 0 where nothing was measured.
+    """Summarise each feature over the whole stay and over its parts, as normal scores. 0 where nothing was measured.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def summary_scores(
 
 
 def _summaries(data: np.ndarray, padded: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Summarise chosen rows [N, T] of each stay, times counted from its start; float32 [N, 7 F], NaN if not known."""
+    """Summarise chosen rows [N, T] of each stay, times counted from its start. Float32 [N, 7 F], NaN if not known."""
     blocks = []
     for start in range(0, len(data), _BLOCK):
         block = slice(start, start + _BLOCK)

@@ -60,7 +60,7 @@ def comparable_stays(
     Returns
     -------
     generated, enlarged : (data, padded)
-        Data [N, T, F] as float64 with NaN where padded or missing, real time points first; which are padding [N, T].
+        Data [N, T, F] as float64 with NaN where padded or missing, real time points first. Which are padding [N, T].
 
     Raises
     ------

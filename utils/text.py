@@ -16,7 +16,7 @@ def printable(text: str, limit: int | None = None, *, lines: bool = False) -> st
     limit : int, optional
         Characters kept.
     lines : bool
-        Keep line feeds and tabs, for a log; otherwise the result is one line.
+        Keep line feeds and tabs, for a log. Otherwise the result is one line.
 
     Returns
     -------

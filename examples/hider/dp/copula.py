@@ -83,7 +83,7 @@ class Marginals:
         self.hermite = np.stack(coefficients, axis=1)
 
     def classes(self, latent: np.ndarray) -> np.ndarray:
-        """Return the class of each latent value; `latent` is [..., V]."""
+        """Return the class of each latent value. `latent` is [..., V]."""
         found = np.empty(latent.shape, dtype=np.int16)
         for variable in range(latent.shape[-1]):
             found[..., variable] = np.searchsorted(self.edges[variable, 1:-1], latent[..., variable], side="right")

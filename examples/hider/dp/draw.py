@@ -47,7 +47,7 @@ class Released(NamedTuple):
     levels, levels_noise : ndarray, shape [2 K + 3, 2 K + 3]
         Sum of the outer products of `measure.levels`, and the noise's standard deviation.
     middle : ndarray, shape [2 K + 3]
-        Mean of those levels that are +1 or -1; 0 for the others.
+        Mean of those levels that are +1 or -1. 0 for the others.
     course : ndarray
         As `measure.course` lays it out.
     rows : ndarray
@@ -337,9 +337,9 @@ def draw_course(
     Parameters
     ----------
     level : ndarray, shape [N, K], or None
-        What does not change within a stay; then the first column of `parts` is its share of the variance.
+        What does not change within a stay. Then the first column of `parts` is its share of the variance.
     parts : ndarray, shape [K, parts]
-        Shares of the variance; what is missing from 1 has no memory.
+        Shares of the variance. What is missing from 1 has no memory.
     correlation : ndarray, shape [K, K]
         Between features, of all that changes within a stay.
     times : ndarray, shape [N, T]

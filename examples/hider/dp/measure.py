@@ -26,7 +26,7 @@ LAGS = np.array([0.0, 1.5, 4.0, 10.0, 24.0, np.inf])  # classes of lags, in typi
 BLOCKS = np.array([1 / 8, 1 / 4, 1 / 2])  # where parts of a stay end, in typical spans
 
 _CHUNK = 256  # stays at once: 256 x 100 x 100 pairs of time points are 10 MB
-_LARGEST = 1e6  # hours; times beyond are moved there
+_LARGEST = 1e6  # hours. Times beyond are moved there
 _DECADES = np.arange(-3 * 16, 7 * 16 + 1) / 16  # powers of 10 that bound the classes of an unknown feature's size
 _SIZES = np.concatenate([-(10.0 ** _DECADES[::-1]), 10.0**_DECADES])
 MAGNITUDES = len(_SIZES) + 2  # numbers that an unknown range costs at first
@@ -46,7 +46,7 @@ class Stays(NamedTuple):
     classes : ndarray of uint8, shape [N, T, F - 1]
         The class of each value, NO_VALUE where it is missing.
     unchanged : ndarray of float32, shape [N, F - 1]
-        The share of a feature's values that are the same as the one before; 0 if there is none before.
+        The share of a feature's values that are the same as the one before. 0 if there is none before.
     """
 
     times: np.ndarray
@@ -90,7 +90,7 @@ def class_count(known: Range) -> int:
 
 
 def to_classes(values: np.ndarray, rows: np.ndarray, known: Range) -> np.ndarray:
-    """Return the class of each value [N, T]; values outside the range belong to its end, infinite ones are missing."""
+    """Return the class of each value [N, T]. Values outside the range belong to its end, infinite ones are missing."""
     measured = rows & np.isfinite(values)
     inside = np.clip(np.where(measured, values, known.low), known.low, known.high)
     count = class_count(known)
@@ -249,7 +249,7 @@ def _tidy(low: float, high: float, decimals: int) -> Range:
 
 
 def count_edges(time_points: int) -> np.ndarray:
-    """Return where the classes of a feature's number of values begin; the last begins above `time_points`."""
+    """Return where the classes of a feature's number of values begin. The last begins above `time_points`."""
     edges = np.unique(np.concatenate([[0], np.ceil(1.12 ** np.arange(200))]))
     return np.concatenate([edges[edges <= time_points], [time_points + 1]]).astype(int)
 
@@ -487,7 +487,7 @@ def _scores(classes: np.ndarray, values: Marginals) -> tuple[np.ndarray, np.ndar
 
 
 def _against_own_rate(measured: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return (measured - the stay's rate) / its deviation; 0 in padding and if always or never measured."""
+    """Return (measured - the stay's rate) / its deviation. 0 in padding and if always or never measured."""
     rate = measured.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=1), 1)[:, None, None]
     deviation = np.sqrt(rate * (1 - rate))
     scored = np.where(deviation > 0, (measured - rate) / np.where(deviation > 0, deviation, 1), 0)

@@ -26,7 +26,7 @@ from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 SIGMA_BITS = 24
 SIGMA = 1 << SIGMA_BITS  # standard deviation of the noise, in grid steps
 _GAMMA_BITS = 2 * SIGMA_BITS + 1  # (|y| - SIGMA)**2 / (2 SIGMA**2) is an integer over 2**_GAMMA_BITS
-_FURTHEST = 128  # more than this many SIGMA away is refused; the chance to get there is below exp(-8000)
+_FURTHEST = 128  # more than this many SIGMA away is refused. The chance to get there is below exp(-8000)
 
 Bits = Callable[[int], np.ndarray]
 
@@ -180,7 +180,7 @@ class Ledger:
         stays : ndarray of int, shape [N]
             How many stays the patient of each stay has: each counts for 1 / that many.
         bound : float
-            Euclidean length that a patient adds at most; public, or released before.
+            Euclidean length that a patient adds at most. Public, or released before.
         mu : float
             What this costs: the noise's standard deviation is bound / mu on each number.
 

@@ -21,7 +21,7 @@ class Range(NamedTuple):
 
 
 RANGES: dict[str, Range] = {
-    # PhysioNet/Computing in Cardiology Challenge 2012; units as there
+    # PhysioNet/Computing in Cardiology Challenge 2012, units as there
     "ALP": Range(20, 1000, 0, True),
     "ALT": Range(5, 5000, 0, True),
     "AST": Range(5, 10000, 0, True),
