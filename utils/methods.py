@@ -90,7 +90,7 @@ def source_digest(files: list[Path]) -> str:
 
 
 def seeker_scores(seeker: Method, input_dict: dict[str, Any], name: str) -> np.ndarray:
-    """Run one seeker on a copy of the input's dictionary and return its scores, shape [M], or its labels if it has no scores.
+    """Run one seeker on a copy of the input and return its scores, shape [M], or its labels if it has no scores.
 
     Raises
     ------
