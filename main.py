@@ -79,12 +79,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--eval_verbose", action="store_true", help="print how each predictor's training went")
     add("--hider", metavar="WHO", help="a name (addnoise), a .py file, a folder or a submission zip")
     add("--seeker", metavar="WHO", help="likewise (knn, ...); all plays every seeker here and leads with the worst")
+    add("--slow", action="store_true", help="let --seeker all play the slow seekers too")
     add("--without", type=_names, default=(), metavar="NAME,...", help="seekers that --seeker all leaves out")
     add("--hider_parameters", metavar="K=V,...",
         help="parameters for the hider, or a named setting where it has one (published)")  # fmt: skip
     add("--seeker_parameters", metavar="K=V,...", help="parameters for the seeker")
     add("--generated", type=Path, metavar="NPZ",
         help="score this generated_data instead of running a hider; made from the same split and seed")  # fmt: skip
+    add("--release", choices=("csv", "parquet"),
+        help="write the release as a table too (output/hider/release.*), in the data's columns and units")  # fmt: skip
     add("--debug", action="store_true", help="show the traceback of an error")
     return parser
 

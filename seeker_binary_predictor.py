@@ -16,6 +16,8 @@ from examples.seeker.binary_predictor.binary_predictor import enlarged_scores
 from utils.data_preprocess import PADDING_FILL, FeatureStatistics, preprocess_imputed
 from utils.stays import label_highest, padding_of
 
+SLOW = True  # it trains a network; `--seeker all` waits for --slow
+
 
 def seeker(input_dict: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Label the enlarged stays that look most generated, as many as there are generated ones.

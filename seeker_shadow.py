@@ -41,6 +41,7 @@ from utils.solutions import parse_hider_output
 from utils.stays import label_highest
 
 HOME = Path(__file__).resolve().parent
+SLOW = True  # it runs the hider and the other seekers 16 times; `--seeker all` waits for --slow
 CHEAP = ("moments", "density", "classifier", "forecast", "matching:stays", "matching:time_points", "knn", "timeknn")
 
 

@@ -1,5 +1,6 @@
 """Play every hider against every seeker and rank them.
 
+    python tournament.py addnoise binning -d DATA -o OUT             against every seeker here
     python tournament.py addnoise binning knn matching -d DATA -o OUT
     python tournament.py submissions/ -d DATA -o OUT --workers 4
 

@@ -1,34 +1,41 @@
-"""Every seeker against one release, and the strongest of them."""
+"""Every seeker against one release, and the one that did most harm."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.stats import rankdata
 
 from scoring.contract import check_labels
+from scoring.many_attacks import worst_of
 from scoring.round import Round
-from scoring.statistics import (
-    FPR,
-    MEMBER_THRESHOLD,
-    BoolArray,
-    FloatArray,
-    auroc,
-    checked_groups,
-    reidentification,
-    tpr_at_fpr,
-    wilson_interval,
-)
+from scoring.statistics import BoolArray, reidentification
 from scoring.submissions.players import Player, check_player, find_player, known_players, play
 from utils.errors import UserError
 
 ALL = "all"  # what --seeker says to play every one
-_BLOCK = 100  # permutations of the labels looked at at once
-_SURE = 0.05  # a p-value up to this is called a leak
+_FAILED = "it failed: "
+FIGURES = ("score", "auroc", "tpr_at_1_percent_fpr")
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """Which seekers are played, and which are not.
+
+    Attributes
+    ----------
+    seekers : list of Player
+    not_played : list of dict
+        `name` and `reason` of each seeker that is left out.
+    every : bool
+        Whether all seekers were asked for, instead of one by name.
+    """
+
+    seekers: list[Player]
+    not_played: list[dict[str, str]]
+    every: bool
 
 
 @dataclass(frozen=True)
@@ -49,32 +56,41 @@ class Attack:
     scores: np.ndarray | None
     seconds: float
 
+    @property
+    def name(self) -> str:
+        """What the report calls the seeker."""
+        return str(self.facts["name"])
+
 
 @dataclass(frozen=True)
-class WorstAttack:
-    """The strongest of many attacks.
+class Worst:
+    """The attack that did most harm, among all others.
 
     Attributes
     ----------
     attack : Attack
     seekers : list of dict
-        For report.json: `name`, `source`, `parameters`, `seconds` and `reidentification` of each, strongest first. The
-        intervals are corrected for the number of attacks.
+        For report.json: `name`, `source`, `parameters`, `seconds`, `p_value` and `reidentification` of each seeker, the
+        worst first. The intervals are corrected for the number of attacks: all of them hold at once with 95 %.
     summary : dict
-        What `worst_of` returns.
+        For report.json: `seeker`, `p_value` (corrected for all attacks and figures), `leak` (p_value at most 0.05),
+        `attacks` (their number), and `highest`: the highest value of each figure, whose it is, and its interval.
     """
 
     attack: Attack
     seekers: list[dict[str, Any]]
     summary: dict[str, Any]
 
+    def facts(self, not_played: Sequence[dict[str, str]]) -> dict[str, Any]:
+        """Return what report.json holds of all attacks."""
+        return {"seekers": self.seekers, "worst": self.summary, "not_played": list(not_played)}
 
-def find_every_seeker(
-    home: Path, hider: Player | None = None, without: Sequence[str] = ()
-) -> tuple[list[Player], list[str]]:
-    """Find and import every seeker in a folder.
 
-    A seeker whose parameters have a field `hider` needs the hider's code. It takes part if that is a `.py` file. The
+def line_up(home: Path, hider: Player | None = None, slow: bool = False, without: Sequence[str] = ()) -> Lineup:
+    """Find and import every seeker in a folder that can take part; say why any other cannot.
+
+    A seeker's file says what it needs. With a constant `SLOW = True`, it takes part if slow ones are asked for. If its
+    `Parameters` have a field `hider`, it takes part if the hider's code is a `.py` file, and is given that. The
     settings that a seeker lists in `ALSO_PLAYED` are played as seekers of their own.
 
     Parameters
@@ -82,56 +98,52 @@ def find_every_seeker(
     home : Path
         The folder in which named seekers are.
     hider : Player, optional
-        Whose release is attacked. None if its code is not there.
+        Whose release is attacked. None if its code is not known.
+    slow : bool
+        Play the slow ones too.
     without : sequence of str
         Seekers to leave out.
-
-    Returns
-    -------
-    seekers : list of Player
-    left_out : list of str
-        Which seekers are not played and why, one sentence each.
 
     Raises
     ------
     UserError
-        If a seeker cannot be imported, `without` names no seeker, or none is left.
+        If `without` names no seeker, or none can take part.
     """
+    seekers, not_played = [], []
     known = known_players("seeker", home)
     unknown = sorted(set(without) - set(known))
     if unknown:
         raise UserError(f"--without {unknown[0]}: there is no such seeker; known are {', '.join(known)}")
-    seekers, left_out = [], []
     for name in known:
         if name in without:
-            left_out.append(f"The seeker {name} was left out (--without). It might have found more.")
+            not_played.append({"name": name, "reason": "it was left out by --without"})
             continue
-        seeker = check_player(find_player("seeker", name, home))
-        if needs_hider(seeker):
-            if hider is None or hider.source.suffix != ".py" or "," in str(hider.source):
-                left_out.append(f"The seeker {name} was left out, because it needs the hider's code as a .py file.")
-                continue
-            named = hider.source.parent == home and hider.source.name == f"hider_{hider.name}.py"
-            setting = (hider.setting or "").replace(",", ";")
-            code = (hider.name if named else str(hider.source)) + (f":{setting}" if setting else "")
-            seeker = check_player(replace(seeker, setting=f"hider={code}"))
-        seekers.append(seeker)
-        for setting in getattr(seeker.module, "ALSO_PLAYED", ()):
-            seekers.append(replace(seeker, name=f"{name}:{setting}", setting=setting))
+        try:
+            seeker = check_player(find_player("seeker", name, home))
+        except UserError as error:
+            not_played.append({"name": name, "reason": str(error)})
+            continue
+        if needs_hider(seeker) and code_of(hider, home) is None:
+            not_played.append({"name": name, "reason": "it needs the hider's code as a .py file"})
+        elif _is_slow(seeker) and not slow:
+            not_played.append({"name": name, "reason": "it is slow; --slow plays it too"})
+        else:
+            seekers.append(with_code(seeker, hider))
+            for setting in getattr(seeker.module, "ALSO_PLAYED", ()):
+                seekers.append(replace(seeker, name=f"{name}:{setting}", setting=setting))
     if not seekers:
-        raise UserError(f"there is no seeker to play in {home}")
-    return seekers, left_out
+        why = "".join(f"; {left['name']}: {left['reason']}" for left in not_played)
+        raise UserError(f"there is no seeker to play in {home}{why}")
+    return Lineup(seekers, not_played, every=True)
 
 
 def self_contained_seekers(home: Path) -> list[str]:
-    """Return the names of the seekers in a folder that need neither the hider's code nor other seekers.
+    """Return the names of the seekers in a folder that are not slow and need no hider's code and no other seekers.
 
     A seeker whose parameters have a field `hider` or `seekers` does need them, and has neither in a sandbox.
     """
-    names = known_players("seeker", home)
-    return [
-        name for name in names if not _asks_for(check_player(find_player("seeker", name, home)), "hider", "seekers")
-    ]
+    found = (check_player(find_player("seeker", name, home)) for name in known_players("seeker", home))
+    return [seeker.name for seeker in found if not _is_slow(seeker) and not _asks_for(seeker, "hider", "seekers")]
 
 
 def needs_hider(seeker: Player) -> bool:
@@ -139,13 +151,35 @@ def needs_hider(seeker: Player) -> bool:
     return _asks_for(seeker, "hider")
 
 
+def _is_slow(seeker: Player) -> bool:
+    return bool(getattr(seeker.module, "SLOW", False))
+
+
 def _asks_for(seeker: Player, *names: str) -> bool:
     block = getattr(seeker.module, "Parameters", None)
     return is_dataclass(block) and any(field.name in names for field in fields(block))
 
 
+def code_of(hider: Player | None, folder: Path) -> str | None:
+    """Return how a seeker in `folder` is told of a hider and its setting, or None if there is no file of its code."""
+    if hider is None or not hider.source.is_file() or hider.source.suffix != ".py" or "," in str(hider.source):
+        return None
+    named = hider.source.name == f"hider_{hider.name}.py"
+    code = hider.name if named and hider.source.parent == folder else str(hider.source)
+    return code + (":" + hider.setting.replace(",", ";") if hider.setting else "")
+
+
+def with_code(seeker: Player, hider: Player | None) -> Player:
+    """Give a seeker that needs it the hider's code, unless its setting names a hider already."""
+    code = code_of(hider, seeker.source.parent)
+    if code is None or not needs_hider(seeker) or "hider=" in (seeker.setting or ""):
+        return seeker
+    setting = ",".join(part for part in (seeker.setting, f"hider={code}") if part)
+    return check_player(replace(seeker, setting=setting))
+
+
 def seek(seeker: Player, round_: Round, generated: np.ndarray, padding_mask: np.ndarray | None) -> Attack:
-    """Run one seeker.
+    """Run one seeker on copies of the arrays: whatever it does to them, the next seeker sees what it should.
 
     Raises
     ------
@@ -153,24 +187,28 @@ def seek(seeker: Player, round_: Round, generated: np.ndarray, padding_mask: np.
         If it fails or returns what it must not.
     """
     began = time.perf_counter()
-    output, parameters = play(seeker, round_.seeker_input(generated, padding_mask))
+    given = {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in round_.seeker_input(generated, padding_mask).items()
+    }
+    output, parameters = play(seeker, given)
     labels, scores = check_labels(f"seeker '{seeker.name}'", output, len(round_.data))
-    if needs_hider(seeker):  # the report is to name no folder of this machine
+    if parameters.get("hider"):  # the report is to name no folder of this machine
         parameters["hider"] = Path(parameters["hider"]).name
     facts = {"name": seeker.name, "source": seeker.source.name, "parameters": parameters}
     return Attack(facts, labels, scores, round(time.perf_counter() - began, 3))
 
 
 def seek_with_all(
-    seekers: Sequence[Player], round_: Round, generated: np.ndarray, padding_mask: np.ndarray | None
-) -> tuple[list[Attack], list[str]]:
-    """Run many seekers, each on arrays of its own. One that fails is left out and named.
+    lineup: Lineup, round_: Round, generated: np.ndarray, padding_mask: np.ndarray | None
+) -> tuple[list[Attack], list[dict[str, str]]]:
+    """Run many seekers. One that fails is left out and named; if one alone was asked for, its failure is raised.
 
     Returns
     -------
     attacks : list of Attack
-    warnings : list of str
-        Which seekers failed and how.
+    not_played : list of dict
+        Those of the line-up, and the seekers that failed.
 
     Raises
     ------
@@ -178,141 +216,73 @@ def seek_with_all(
         If all fail.
     """
     attacks: list[Attack] = []
-    warnings = []
-    for number, seeker in enumerate(seekers, 1):
-        own = replace(round_, data=round_.data.copy(), padding_mask=round_.padding_mask.copy())
+    not_played = list(lineup.not_played)
+    for number, seeker in enumerate(lineup.seekers, 1):
         try:
-            mask = None if padding_mask is None else padding_mask.copy()
-            attack = seek(seeker, own, generated.copy(), mask)
+            attack = seek(seeker, round_, generated, padding_mask)
         except UserError as error:
-            warnings.append(f"The seeker {seeker.name} failed, so the worst may be worse: {error}")
-            print(f"warning: {warnings[-1]}")
+            if not lineup.every:
+                raise
+            not_played.append({"name": seeker.name, "reason": f"{_FAILED}{error}"})
+            print(f"warning: {seeker.name} failed: {error}")
             continue
         attacks.append(attack)
-        print(f"seeker {number} of {len(seekers)}: {seeker.name}, {attack.seconds:.1f} s", flush=True)
+        if lineup.every:
+            print(f"seeker {number} of {len(lineup.seekers)}: {seeker.name}, {attack.seconds:.1f} s", flush=True)
     if not attacks:
-        raise UserError(f"every seeker failed; the first: {warnings[0]}")
-    return attacks, warnings
+        raise UserError(f"every seeker failed; the first: {not_played[len(lineup.not_played)]['reason']}")
+    return attacks, not_played
 
 
-def find_worst(truth: BoolArray, attacks: Sequence[Attack]) -> WorstAttack:
-    """Pick the attack that is hardest to explain by chance, among equals the one furthest above chance.
+def failures(not_played: Sequence[dict[str, str]]) -> list[str]:
+    """Return the seekers that were to play and failed, as text: without them, a release looks better than it may be."""
+    return [
+        f"{row['name']} failed, so the worst may be worse: {row['reason'].removeprefix(_FAILED)}"
+        for row in not_played
+        if row["reason"].startswith(_FAILED)
+    ]
+
+
+def find_worst(truth: BoolArray, attacks: Sequence[Attack]) -> Worst:
+    """Pick the attack that chance explains least; among equals, the one with the highest re-identification score.
 
     Parameters
     ----------
     truth : ndarray of bool, shape [M]
         True for members.
     attacks : sequence of Attack
-        At least one. Names differ.
+        At least one, each of another name.
     """
-    # Labels are scores too, with two values: so a seeker without scores can be judged with the others.
-    scores = {a.facts["name"]: a.labels.astype(float) if a.scores is None else a.scores for a in attacks}
-    summary = worst_of(truth, scores, {attack.facts["name"]: attack.labels for attack in attacks})
-    worst = next(attack for attack in attacks if attack.facts["name"] == summary["attack"])
-    found = [
+    # Labels are scores too, of two values. So a seeker without scores is judged beside the others.
+    scores = {
+        attack.name: attack.labels.astype(float) if attack.scores is None else attack.scores for attack in attacks
+    }
+    found = worst_of(truth, scores, {attack.name: attack.labels for attack in attacks})
+    seekers = [
         {
             **attack.facts,
             "seconds": attack.seconds,
+            "p_value": found["p_values"][attack.name],
             "reidentification": reidentification(truth, attack.labels, attack.scores, len(attacks)),
         }
         for attack in attacks
     ]
-    found.sort(key=lambda row: (row["name"] != worst.facts["name"], -row["reidentification"]["score"], row["name"]))
-    return WorstAttack(worst, found, summary)
-
-
-def worst_of(
-    labels: npt.ArrayLike,
-    scores: Mapping[str, npt.ArrayLike],
-    predicted: Mapping[str, npt.ArrayLike] | None = None,
-    permutations: int = 1999,
-    rng: np.random.Generator | None = None,
-) -> dict[str, Any]:
-    """Pick the strongest of many attacks on one release, and say whether chance explains it.
-
-    If a release tells nothing about membership, every assignment of labels to stays is as likely as the true one. So
-    all figures of all attacks are taken again with labels drawn at random. Each figure is judged by its rank among its
-    own draws, and the best of them by its rank among the best of each draw (min-P; Westfall & Young, 1993). As all
-    attacks see the same draw, agreement between attacks costs nothing. Whatever the attacks, a release without leak has
-    a p-value of at most 0.05 in at most 5 of 100 cases.
-
-    Parameters
-    ----------
-    labels : [n] bool
-        True for members.
-    scores : mapping of attack to [n] float
-        Higher means more likely a member.
-    predicted : mapping of attack to [n] bool or float, optional
-        The attacks' labels. Above 0.5 means member.
-    permutations : int
-        How many random assignments. The smallest p-value is about the number of figures / (permutations + 1).
-    rng : numpy.random.Generator, optional
-        Draws them. By default the same ones each time.
-
-    Returns
-    -------
-    dict
-        `attack` and `figure` (auroc, tpr_at_1_percent_fpr or score) that are hardest to explain by chance, its `value`
-        and `interval` (95 %, corrected for the number of attacks), `p_value` (corrected for all attacks and figures),
-        `leak` (p_value at most 0.05), and `attacks`, their number.
-
-    Raises
-    ------
-    ValueError
-        As `statistics.auroc`, and without an attack.
-    """
-    if not scores:
-        raise ValueError("expected the scores of at least one attack")
-    for name, values in scores.items():
-        checked_groups(labels, values, name=f"scores of {name}")
-    rng = rng or np.random.default_rng(0)
-    member = np.asarray(labels).astype(bool)
-    guesses = {name: np.asarray(values) > MEMBER_THRESHOLD for name, values in (predicted or {}).items()}
-    judged = [(name, figure) for name in scores for figure in ("auroc", "tpr_at_1_percent_fpr")]
-    judged += [(name, "score") for name in guesses]
-    figures = np.empty((permutations + 1, len(judged)))
-    figures[0] = _figures(member[None], scores, guesses)[0]
-    for start in range(1, permutations + 1, _BLOCK):
-        rows = figures[start : start + _BLOCK]
-        rows[:] = _figures(rng.permuted(np.tile(member, (len(rows), 1)), axis=1), scores, guesses)
-    ranks = rankdata(-figures.round(12), method="max", axis=0) / (permutations + 1)
-    excess = figures[0] - figures[1:].mean(axis=0)
-    best = int(np.lexsort((-excess, ranks[0]))[0])  # among equally rare ones the one furthest above chance
-    p_value = float(np.mean(ranks.min(axis=1) <= ranks[0].min()))
-    name, figure = judged[best]
-    count = len(set(scores) | set(guesses))
-    if figure == "score":
-        interval = wilson_interval(int((guesses[name] == member).sum()), member.size, count)
-    elif figure == "auroc":
-        interval = auroc(member, scores[name], count)[1]
-    else:
-        interval = tpr_at_fpr(member, scores[name], comparisons=count)[1]
-    return {
-        "attack": name,
-        "figure": figure,
-        "value": float(figures[0, best]),
-        "interval": list(interval),
-        "p_value": p_value,
-        "leak": p_value <= _SURE,
-        "attacks": count,
+    seekers.sort(key=lambda row: (row["p_value"], -row["reidentification"]["score"], row["name"]))
+    worst = next(attack for attack in attacks if attack.name == seekers[0]["name"])
+    summary = {
+        "seeker": worst.name,
+        "p_value": found["p_value"],
+        "leak": found["leak"],
+        "attacks": len(attacks),
+        "highest": {figure: _highest(seekers, figure) for figure in FIGURES},
     }
+    return Worst(worst, seekers, summary)
 
 
-def _figures(members: BoolArray, scores: Mapping[str, npt.ArrayLike], guesses: Mapping[str, BoolArray]) -> FloatArray:
-    """AUROC and members found at 1 % false alarms of each attack, then accuracies, for each row of labels [B, n]."""
-    count = int(members[0].sum())
-    others = members.shape[1] - count
-    allowed = int(np.floor(FPR * others + 1e-9))
-    columns = []
-    for values in scores.values():
-        negative = -np.asarray(values, dtype=np.float64)
-        ranks = rankdata(-negative)
-        columns.append((members @ ranks - count * (count + 1) / 2) / (count * others))
-        order = np.argsort(negative, kind="stable")
-        # Stays above the score of the (allowed + 1)-th highest non-member are named.
-        last = (np.cumsum(~members[:, order], axis=1) <= allowed).sum(axis=1)
-        named = np.searchsorted(negative[order], negative[order][np.minimum(last, members.shape[1] - 1)])
-        found = np.cumsum(members[:, order], axis=1)
-        columns.append(np.where(named > 0, np.take_along_axis(found, named[:, None] - 1, axis=1)[:, 0], 0) / count)
-    columns += [(members == guess).mean(axis=1) for guess in guesses.values()]
-    return np.stack(columns, axis=1)
+def _highest(seekers: Sequence[dict[str, Any]], figure: str) -> dict[str, Any] | None:
+    known = [row for row in seekers if row["reidentification"][figure] is not None]
+    if not known:
+        return None
+    row = max(known, key=lambda row: row["reidentification"][figure])
+    found = row["reidentification"]
+    return {"seeker": row["name"], "value": found[figure], "interval": found[f"{figure}_ci95"]}

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from scoring.attacks import ALL, find_every_seeker, find_worst, seek, seek_with_all
+from scoring.attacks import ALL, Lineup, failures, find_worst, line_up, seek_with_all, with_code
 from scoring.contract import check_generated
 from scoring.data import datasets as data_sets
-from scoring.files import staged_folder
+from scoring.data.datasets import DataSet
+from scoring.data.release import read_description
+from scoring.outputs import PlayedMatch
 from scoring.report.comparison import compare
-from scoring.report.match_page import write_report
-from scoring.report.result import match_result, write_result
+from scoring.report.result import match_result
 from scoring.round import Round, divide_as_2020
 from scoring.submissions.players import Player, check_player, find_player, play
 from scoring.utility.of_round import kept_facts
@@ -57,6 +58,8 @@ class MatchSettings:
     seeker_parameters: str | None = None
     generated: Path | None = None
     without: tuple[str, ...] = ()
+    slow: bool = False
+    release: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.train_frac < 1:
@@ -70,10 +73,16 @@ class MatchSettings:
             raise UserError(f"--hider_eval_threshold must be at least 0, not {self.hider_eval_threshold:g}")
         if self.generated and (self.hider or self.hider_parameters):
             raise UserError("--generated takes the place of a hider: leave out --hider and --hider_parameters")
-        if self.seeker == ALL and self.seeker_parameters:
-            raise UserError("--seeker_parameters goes with one seeker, not with --seeker all")
-        if self.without and self.seeker != ALL:
-            raise UserError("--without goes with --seeker all")
+        if self.every_seeker and self.seeker_parameters:
+            raise UserError("--seeker_parameters goes with one seeker; name it with --seeker")
+        for name in ("without", "slow"):
+            if getattr(self, name) and not self.every_seeker:
+                raise UserError(f"--{name} goes with --seeker all")
+
+    @property
+    def every_seeker(self) -> bool:
+        """Whether all seekers are played: if that is asked for, or none is named and there is no `seeker.py`."""
+        return self.seeker == ALL or (self.seeker is None and not (self.home / "seeker.py").is_file())
 
 
 @dataclass(frozen=True)
@@ -115,10 +124,34 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     UserError
         If the settings or the data are bad, or a hider or seeker fails or returns what it must not.
     """
+    match = run_match(settings, *find_players(settings))
+    match.write(settings.output_dir, settings.release)
+    return match.result
+
+
+def run_match(
+    settings: MatchSettings, hider: Player | None, lineup: Lineup, stays: DataSet | None = None
+) -> PlayedMatch:
+    """Play a match and write nothing.
+
+    Parameters
+    ----------
+    settings : MatchSettings
+    hider : Player or None
+        None if `settings.generated` takes its place.
+    lineup : Lineup
+        Who attacks.
+    stays : DataSet, optional
+        What to play on, if it is not to be loaded from `settings.data_path`.
+
+    Raises
+    ------
+    UserError
+        As `play_match`.
+    """
     clock = _Clock()
-    hider, seekers, left_out = _find_players(settings)
     with clock.stage("load"):
-        round_ = _load_round(settings)
+        round_ = _make_round(settings, _load(settings) if stays is None else stays)
         features = _tested_features(settings, round_.feature_names)
     _say_what_is_played(round_)
     with clock.stage("hider"):
@@ -129,65 +162,63 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     if utility_skipped is None:
         with clock.stage("2020 checks"):
             utility |= _check_utility(settings, round_, release, features)
-    # The comparison comes before the seeker, which is handed the arrays themselves and may change them.
     arrays = compare(round_, release.generated, release.padding_mask, np.random.default_rng(settings.seed))
-    facts, made_from = round_.facts(), round_.made_from
-    with staged_folder(settings.output_dir, ".match-") as folder:
-        _write_release(folder / "hider", release, made_from, utility)
-        with clock.stage("seeker"):
-            release_arrays = (release.generated, release.padding_mask)
-            if settings.seeker == ALL:
-                attacks, failures = seek_with_all(seekers, round_, *release_arrays)
-            else:
-                attacks, failures = [seek(seekers[0], round_, *release_arrays)], []
-        worst = find_worst(arrays.labels, attacks) if settings.seeker == ALL else None
-        strongest = worst.attack if worst else attacks[0]
-        _write_labels(folder / "seeker", round_.in_file_order(strongest.labels))
-        result = match_result(
-            hider=release.facts,
-            seeker=strongest.facts,
-            data=facts,
-            arrays=arrays,
-            labels=strongest.labels,
-            scores=strongest.scores,
-            settings=_settings_facts(settings, features),
-            utility=utility,
-            utility_skipped=utility_skipped,
-            warnings=round_.warnings + release.warnings + left_out + failures,
-            seconds=clock.seconds(),
-            worst=worst,
-        )
-        write_result(result, folder / "report.json")
-        write_report(result, replace(arrays, scores=strongest.scores), folder / "report.html")
-    return result
+    with clock.stage("seeker"):
+        attacks, not_played = seek_with_all(lineup, round_, release.generated, release.padding_mask)
+        worst = find_worst(arrays.labels, attacks) if lineup.every else None
+    strongest = worst.attack if worst else attacks[0]
+    result = match_result(
+        hider=release.facts,
+        seeker=strongest.facts,
+        data=round_.facts(),
+        arrays=arrays,
+        labels=strongest.labels,
+        scores=strongest.scores,
+        settings=_settings_facts(settings, features),
+        utility=utility,
+        utility_skipped=utility_skipped,
+        warnings=round_.warnings + release.warnings + [f"The seeker {failed}" for failed in failures(not_played)],
+        seconds=clock.seconds(),
+        attacks=worst.facts(not_played) if worst else None,
+    )
+    return PlayedMatch(
+        result=result,
+        arrays=replace(arrays, scores=strongest.scores),
+        generated=release.generated,
+        padding_mask=release.padding_mask,
+        labels=round_.in_file_order(strongest.labels),
+        made_from=round_.made_from,
+        description=read_description(settings.data_path) if stays is None else {},
+    )
 
 
-def _find_players(settings: MatchSettings) -> tuple[Player | None, list[Player], list[str]]:
-    """Find and import all players, so that a bad one is refused before anything long is run. Say who is left out."""
+def find_players(settings: MatchSettings) -> tuple[Player | None, Lineup]:
+    """Find and import all players, so that a bad one is refused before anything long is run."""
     hider = None
     if settings.generated is None:
         hider = check_player(find_player("hider", settings.hider, settings.home, settings.hider_parameters))
-        _say_who_plays(hider, settings.hider)
-    if settings.seeker == ALL:
-        seekers, left_out = find_every_seeker(settings.home, hider, settings.without)
-        for reason in left_out:
-            print(f"warning: {reason}")
-        return hider, seekers, left_out
-    seeker = find_player("seeker", settings.seeker, settings.home, settings.seeker_parameters)
-    _say_who_plays(seeker, settings.seeker)
-    return hider, [check_player(seeker)], []
+        if settings.hider is None and hider.source.name != "hider.py":
+            print(f"no hider.py here: playing {hider.name}")
+    if not settings.every_seeker:
+        seeker = check_player(find_player("seeker", settings.seeker, settings.home, settings.seeker_parameters))
+        return hider, Lineup([with_code(seeker, hider)], [], every=False)
+    lineup = line_up(settings.home, hider, settings.slow, settings.without)
+    before = "" if settings.seeker else "no seeker.py here: "
+    print(f"{before}playing {len(lineup.seekers)} seekers: {', '.join(seeker.name for seeker in lineup.seekers)}")
+    for left in lineup.not_played:
+        print(f"not played: {left['name']}: {left['reason']}")
+    return hider, lineup
 
 
-def _say_who_plays(player: Player, wanted: str | None) -> None:
-    if wanted is None and player.source.name != f"{player.role}.py":
-        print(f"no {player.role}.py here: playing {player.name}")
-
-
-def _load_round(settings: MatchSettings) -> Round:
+def _load(settings: MatchSettings) -> DataSet:
     stays = data_sets.load(settings.data_path, settings.max_seq_len, max(0, settings.debug_data), settings.outcomes)
     if settings.debug_data > 0:
         part = f"only the first {settings.debug_data:,} rows of the data were read (--debug_data)"
         stays = replace(stays, warnings=[*stays.warnings, part])
+    return stays
+
+
+def _make_round(settings: MatchSettings, stays: DataSet) -> Round:
     return Round.of(stays, divide_as_2020(stays, settings.seed, settings.train_frac))
 
 
@@ -294,29 +325,6 @@ def _check_utility(settings: MatchSettings, round_: Round, release: Release, fea
     )
 
 
-def _write_release(folder: Path, release: Release, made_from: str, utility: dict[str, Any]) -> None:
-    """Write the hider's outputs under their names of 2020."""
-    folder.mkdir()
-    padding_mask = np.zeros(0, bool) if release.padding_mask is None else release.padding_mask
-    np.savez(
-        folder / "data.npz",
-        generated_data=release.generated,
-        padding_mask=padding_mask,
-        made_from=np.array(made_from),
-    )
-    if utility.get("feature_prediction") is not None:
-        lines = [f"{row['generated']!r}\n" for row in utility["feature_prediction"]]
-        (folder / "feature_prediction_scores.txt").write_text("".join(lines))
-    if utility.get("one_step_ahead") is not None:
-        (folder / "osa_score.txt").write_text(f"{utility['one_step_ahead']['generated']!r}\n")
-
-
-def _write_labels(folder: Path, labels: np.ndarray) -> None:
-    """Write the seeker's labels under their name of 2020, in the order of the data."""
-    folder.mkdir()
-    np.savez(folder / "data.npz", reidentified_data=labels.astype(int))
-
-
 class _Clock:
     """Seconds of each stage, printed when the stage ends."""
 
@@ -347,6 +355,7 @@ def _settings_facts(settings: MatchSettings, features: list[int]) -> dict[str, A
         "hider_parameters",
         "seeker_parameters",
         "without",
+        "release",
     )
     facts = {name: value for name, value in asdict(settings).items() if name not in private}
     return {**facts, "features": features}

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.metrics import roc_curve as sklearn_roc_curve
 
-from scoring import attacks, statistics
+from scoring import many_attacks, statistics
 
 
 def simulated_match(generator, members, non_members, shift):
@@ -227,7 +227,7 @@ def test_the_worst_of_many_blind_attacks_is_called_a_leak_in_at_most_five_of_a_h
         common = generator.normal(size=120)
         scores = {f"attack {k}": common + generator.normal(size=120) for k in range(6)}
         predicted = {name: values > np.median(values) for name, values in scores.items()}
-        called += attacks.worst_of(labels, scores, predicted, permutations=199, rng=generator)["leak"]
+        called += many_attacks.worst_of(labels, scores, predicted, permutations=199, rng=generator)["leak"]
     assert called <= 18  # 10 expected; 18 or fewer in 99 of 100
 
 
@@ -235,7 +235,7 @@ def test_one_attack_that_sees_stands_out_among_many_that_do_not():
     generator = np.random.default_rng(3)
     labels, seeing = simulated_match(generator, 300, 300, 0.5)
     scores = {f"blind {k}": generator.normal(size=600) for k in range(9)} | {"seeing": seeing}
-    found = attacks.worst_of(labels, scores)
+    found = many_attacks.worst_of(labels, scores)
     area, interval = statistics.auroc(labels, seeing, comparisons=10)
     assert found["leak"]
     assert (found["attack"], found["figure"], found["attacks"]) == ("seeing", "auroc", 10)
@@ -248,7 +248,7 @@ def test_a_few_members_named_for_certain_are_a_leak_that_the_area_does_not_show(
     generator = np.random.default_rng(4)
     labels, scores = simulated_match(generator, 500, 500, 0.0)
     scores[:15] = 9.0  # 15 of 500 members
-    found = attacks.worst_of(labels, {"copies": scores}, {"copies": scores > np.median(scores)})
+    found = many_attacks.worst_of(labels, {"copies": scores}, {"copies": scores > np.median(scores)})
     assert found["leak"]
     assert found["figure"] == "tpr_at_1_percent_fpr"
 
@@ -258,7 +258,7 @@ def test_figures_under_permutation_are_the_figures(decimals):
     generator = np.random.default_rng(5)
     labels, scores = simulated_match(generator, 150, 250, 1.0)
     scores = scores.round(decimals)
-    area, found, right = attacks._figures(labels[None], {"a": scores}, {"a": scores > 0.5})[0]
+    area, found, right = many_attacks._figures(labels[None], {"a": scores}, {"a": scores > 0.5})[0]
     assert area == pytest.approx(statistics.auroc(labels, scores)[0])
     assert found == pytest.approx(statistics.tpr_at_fpr(labels, scores)[0])
     assert right == pytest.approx(np.mean((scores > 0.5) == labels))
@@ -266,6 +266,6 @@ def test_figures_under_permutation_are_the_figures(decimals):
 
 def test_worst_of_refuses_what_cannot_be_judged():
     with pytest.raises(ValueError, match="at least one attack"):
-        attacks.worst_of([True, False], {})
+        many_attacks.worst_of([True, False], {})
     with pytest.raises(ValueError, match="scores of a must not hold NaN"):
-        attacks.worst_of([True, False], {"a": [np.nan, 1.0]})
+        many_attacks.worst_of([True, False], {"a": [np.nan, 1.0]})

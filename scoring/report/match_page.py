@@ -60,6 +60,8 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         rates=_rate_rows(result),
         rates_plot=_rates_plot(result),
         seekers=_seeker_rows(result),
+        seekers_plot=_seekers_plot(result),
+        not_played=result.get("not_played", ()),
         **utility_context(result, names, arrays.beside),
         distance=result["distance"],
         unchanged=unchanged(result["distance"]) if result["distance"] else "",
@@ -116,7 +118,10 @@ def _seeker_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
             value, interval = (seeker["reidentification"][f"{key}{end}"] for end in ("", "_ci95"))
             told = ("-", "") if value is None else (show(value), f"{show(interval[0])} to {show(interval[1])}")
             cells.append(told)
-        rows.append({"name": seeker["name"], "cells": cells, "seconds": f"{seeker['seconds']:,.0f} s"})
+        seconds = f"{seeker['seconds']:,.0f} s"
+        rows.append(
+            {"name": seeker["name"], "cells": cells, "by_chance": percent(seeker["p_value"]), "seconds": seconds}
+        )
     return rows
 
 
@@ -137,6 +142,12 @@ def _rates_plot(result: Mapping[str, Any]) -> Markup:
             if figures[key] is not None
         ]
     )
+
+
+def _seekers_plot(result: Mapping[str, Any]) -> Markup | None:
+    rows = [(seeker["name"], seeker["reidentification"]) for seeker in result.get("seekers", ())]
+    rates = [plots.Rate(name, row["score"], row["score_ci95"], row["chance"]) for name, row in rows]
+    return plots.seekers_plot(rates) if rates else None
 
 
 def _distances_plot(arrays: ReportArrays) -> Markup | None:

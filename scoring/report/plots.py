@@ -96,6 +96,33 @@ def rates_plot(rates: Sequence[Rate]) -> Markup:
 
 
 @styled
+def seekers_plot(seekers: Sequence[Rate]) -> Markup:
+    """Each seeker's re-identification score with its interval, the worst on top, beside chance."""
+    chance = seekers[0].chance
+    figure, axes = new_figure(24 * len(seekers) + 78, left=120, right=24, top=28, bottom=44)
+    axes.axvline(chance, **CHANCE_LINE)
+    for row, seeker in enumerate(seekers):
+        axes.plot(seeker.interval, [row, row], **INTERVAL_LINE)
+        axes.plot([seeker.value], [row], color=MEMBER, marker="o", markersize=5)
+    axes.set_yticks(range(len(seekers)), [short(seeker.name) for seeker in seekers])
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.set_ylim(len(seekers) - 0.4, -0.6)
+    low, high = (pick(seeker.interval[side] for seeker in seekers) for side, pick in ((0, min), (1, max)))
+    axes.set_xlim(max(min(low, chance) - 0.03, -0.02), min(max(high, chance) + 0.03, 1.02))
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.grid(axis="x")
+    axes.set_xlabel("re-identification score")
+    legend(
+        figure,
+        Line2D([], [], color=MEMBER, linestyle="none", marker="o", markersize=5, label="measured"),
+        Line2D([], [], **INTERVAL_LINE, label="95 % interval"),
+        Line2D([], [], **CHANCE_LINE, label="chance"),
+    )
+    described = "; ".join(f"{s.name} {s.value:.3f} ({s.interval[0]:.3f} to {s.interval[1]:.3f})" for s in seekers)
+    return as_svg(figure, "seekers", "Every seeker's re-identification score", f"{described}; chance {chance:.3f}")
+
+
+@styled
 def errors_plot(name: str, title: str, rows: Sequence[Mapping[str, Any]], metric: str, limit: float | None) -> Markup:
     """One line a check: the score when trained on original and on generated data, and the limit to pass.
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from scoring import __version__
-from scoring.attacks import WorstAttack
 from scoring.report.arrays import ReportArrays, distance_figures
 from scoring.report.verdict import verdict
 from scoring.statistics import reidentification
@@ -35,7 +34,7 @@ def match_result(
     utility_skipped: str | None,
     warnings: list[str],
     seconds: Mapping[str, float],
-    worst: WorstAttack | None = None,
+    attacks: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what report.json holds.
 
@@ -60,11 +59,11 @@ def match_result(
         What a reader should know about the data and the players.
     seconds : dict
         Duration of each stage.
-    worst : WorstAttack, optional
-        If many seekers were played: all of them, with the strongest as `seeker`, `labels` and `scores`.
+    attacks : dict, optional
+        If every seeker was played: `seekers`, `worst` and `not_played`, as `Worst.facts` returns them. `seeker`,
+        `labels` and `scores` are then those of the worst. Its intervals are corrected for the number of seekers.
     """
-    many = {"seekers": worst.seekers, "worst_of": worst.summary} if worst else {}
-    comparisons = len(worst.seekers) if worst else 1
+    comparisons = len(attacks["seekers"]) if attacks else 1
     result = {
         "format": FORMAT,
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -74,7 +73,7 @@ def match_result(
         "settings": settings,
         "versions": versions(),
         "reidentification": reidentification(arrays.labels, labels, scores, comparisons),
-        **many,
+        **(attacks or {}),
         "utility": utility,
         "utility_skipped": utility_skipped,
         "warnings": warnings,

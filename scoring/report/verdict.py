@@ -3,10 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+from scipy.special import ndtri
+
 from scoring.report.texts import holds, percent
 from scoring.report.utility_clauses import utility_clauses
+from scoring.statistics import corrected_tail
 
-_ONE_IN_A_THOUSAND = 3.29 / 1.96  # of a normal figure's 95 % half intervals
+_ONE_IN_A_THOUSAND = 0.001
 _FEWEST_FOR_TPR = 500  # non-members, below which 1 % of them is a handful
 _SCARCE = 0.05  # a p-value up to this shows a leak
 
@@ -30,29 +34,42 @@ def evidence(result: Mapping[str, Any]) -> Literal["none", "signs", "leak"]:
     """How surely anything tells members from non-members.
 
     "signs" where a 95 % interval leaves chance out: of several figures looked at, one in eight data sets shows as much
-    by luck. If many seekers were played, "signs" is said where chance alone gives an attack as strong as the strongest
-    in at most 5 of 100 cases. "leak" where one lies as far from chance as luck puts one figure in a thousand, or where
-    members, and no others, were generated unchanged. An advantage or AUROC below chance counts too: turned around, it
-    is above.
+    by luck. If many seekers were played, their intervals are corrected for their number, and "signs" is also said where
+    chance alone makes an attack look as strong as the worst in at most 5 of 100 cases. "leak" where one lies as far
+    from chance as luck puts one figure in a thousand, or where members, and no others, were generated unchanged. An
+    advantage or AUROC below chance counts too: turned around, it is above.
     """
-    figures, distance = result["reidentification"], result.get("distance") or {}
+    distance = result.get("distance") or {}
     found = []  # (figure, its interval, chance, whether below chance counts)
-    for name, chance, both in (
-        ("score", figures["chance"], False),
-        ("advantage", 0.0, True),
-        ("auroc", 0.5, True),
-        ("tpr_at_1_percent_fpr", 0.01, False),
-    ):
-        if figures[name] is not None:
-            found.append((figures[name], figures[f"{name}_ci95"], chance, both))
-    if distance:
-        found.append((distance["auroc"], distance["auroc_ci95"], 0.5, True))
+    rows = result.get("seekers") or [result]
+    for figures in (row["reidentification"] for row in rows):
+        for name, chance, both in (
+            ("score", figures["chance"], False),
+            ("advantage", 0.0, True),
+            ("auroc", 0.5, True),
+            ("tpr_at_1_percent_fpr", 0.01, False),
+        ):
+            if figures[name] is not None:
+                found.append((figures[name], figures[f"{name}_ci95"], chance, both))
     copies = bool(distance) and distance["members_unchanged"] > 0 and distance["non_members_unchanged"] == 0
-    if copies or any(_beyond(*figure, widths=_ONE_IN_A_THOUSAND) for figure in found):
+    nearness = [(distance["auroc"], distance["auroc_ci95"], 0.5, True)] if distance else []
+    if (
+        copies
+        or any(_beyond(*figure, widths=_widths(len(rows))) for figure in found)
+        or any(_beyond(*figure, widths=_widths(1)) for figure in nearness)
+    ):
         return "leak"
-    if "worst_of" in result:
-        return "signs" if result["worst_of"]["p_value"] <= _SCARCE else "none"
-    return "signs" if any(_beyond(*figure, widths=1.0) for figure in found) else "none"
+    if len(rows) == 1:  # beside many attacks, one figure more that leaves chance out by a little says nothing
+        found += nearness
+    scarce = "worst" in result and result["worst"]["p_value"] <= _SCARCE
+    return "signs" if scarce or any(_beyond(*figure, widths=1.0) for figure in found) else "none"
+
+
+def _widths(comparisons: int) -> float:
+    """Half intervals that luck puts between a figure and chance once in a thousand, among so many attacks."""
+    tails = np.array([_ONE_IN_A_THOUSAND, 2 * corrected_tail(1)]) / 2 / comparisons
+    strict, usual = -ndtri(tails)
+    return float(strict / usual)
 
 
 def leaks(result: Mapping[str, Any]) -> bool:
@@ -75,7 +92,7 @@ def labels_clause(result: Mapping[str, Any]) -> str:
     score, chance, (low, high) = figures["score"], figures["chance"], figures["score_ci95"]
     seekers = len(result.get("seekers", ()))
     who = (
-        f"the strongest of {seekers} seekers, {result['seeker']['name']},"
+        f"the worst of {seekers} seekers, {result['seeker']['name']},"
         if seekers > 1
         else (f"the seeker {result['seeker']['name']}")
     )
@@ -133,13 +150,28 @@ def _scores_clause(result: Mapping[str, Any]) -> str:
 
 
 def _many_clause(result: Mapping[str, Any]) -> str:
-    """Say whether chance explains the strongest of many attacks."""
-    worst = result.get("worst_of")
+    """Say whether chance explains the worst of many attacks, who found more by another figure, and who did not play."""
+    worst = result.get("worst")
     if worst is None:
         return ""
-    p_value = f"{100 * worst['p_value']:.1f} %"
-    clause = f"if the generated data told nothing, an attack as strong as this one would be among {worst['attacks']} "
-    return clause + f"in {p_value} of cases" + (", so this is a leak" if worst["p_value"] <= _SCARCE else "")
+    attacks = worst["attacks"]
+    among = f"the worst of {attacks} attacks" if attacks > 1 else "the only attack"
+    by_chance = percent(worst["p_value"])
+    clause = f"if the generated data told nothing, {among} would look as strong as this in at most {by_chance} of cases"
+    clause += ", so this is a leak" if worst["p_value"] <= _SCARCE else ""
+    figures = result["reidentification"]
+    for figure, name, show in (
+        ("score", "re-identification score", "{:.3f}".format),
+        ("auroc", "AUROC", "{:.3f}".format),
+        ("tpr_at_1_percent_fpr", "share of members at 1 % false positives", percent),
+    ):
+        best = worst["highest"][figure]
+        if best and best["seeker"] != worst["seeker"] and best["value"] > (figures[figure] or 0):
+            clause += f"; the highest {name} is that of {best['seeker']}, {show(best['value'])}"
+    left = [row["name"] for row in result.get("not_played", ())]
+    if left:
+        clause += f"; not played, and so not ruled out: {', '.join(left)}"
+    return clause
 
 
 def _caveat(result: Mapping[str, Any]) -> str:
@@ -151,7 +183,7 @@ def _caveat(result: Mapping[str, Any]) -> str:
 def _distance_clause(result: Mapping[str, Any]) -> str:
     """Only where there is a leak: distances at chance are no comfort."""
     distance = result.get("distance")
-    if distance is None or not distance["leaks"] or ("worst_of" in result and evidence(result) == "none"):
+    if distance is None or not distance["leaks"] or ("worst" in result and evidence(result) == "none"):
         return ""  # beside many attacks, one figure more that leaves chance out by a little says nothing
     low, high = distance["auroc_ci95"]
     clause = (

@@ -128,6 +128,9 @@ def prepare(settings: Settings, submissions: Sequence[str]) -> ReadyTournament:
     if not seekers and not any(entrant.role == "seeker" for entrant in entrants):
         names = self_contained_seekers(HOME)
         print(f"no seeker named: playing {', '.join(names)}")
+        left = sorted(set(known_players("seeker", HOME)) - set(names))
+        if left:
+            print(f"not played unless named (slow, or in need of code): {', '.join(left)}")
         seekers = [e for e in enter(names, output) if e.role == "seeker" and not e.refused]
     if not seekers:
         raise UserError(f"no seeker takes part; name one, such as {known_players('seeker', HOME)[0]}")
