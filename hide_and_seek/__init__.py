@@ -7,6 +7,7 @@ put first on `sys.path` when this package is imported, and no other program ever
 
 import sys
 from pathlib import Path
+from typing import Any
 
 _HERE = Path(__file__).resolve().parent
 HOME = _HERE / "home" if (_HERE / "home").is_dir() else _HERE.parent
@@ -15,4 +16,11 @@ if str(HOME) not in sys.path:
 
 from scoring import __version__  # noqa: E402
 
-__all__ = ["HOME", "__version__"]
+__all__ = ["HOME", "__version__", "play"]
+
+
+def play(hider: Any, seeker: Any, data: Any, **settings: Any) -> Any:
+    """Play a match; see `scoring.api.play`."""
+    from scoring.api import play as run
+
+    return run(hider, seeker, data, home=HOME, **settings)
