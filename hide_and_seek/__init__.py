@@ -16,7 +16,7 @@ if str(HOME) not in sys.path:
 
 from scoring import __version__  # noqa: E402
 
-__all__ = ["HOME", "__version__", "play"]
+__all__ = ["HOME", "__version__", "audit", "play"]
 
 
 def play(hider: Any, seeker: Any, data: Any, **settings: Any) -> Any:
@@ -24,3 +24,10 @@ def play(hider: Any, seeker: Any, data: Any, **settings: Any) -> Any:
     from scoring.api import play as run
 
     return run(hider, seeker, data, home=HOME, **settings)
+
+
+def audit(members: Any, others: Any, synthetic: Any, **options: Any) -> Any:
+    """Audit a release; see `scoring.audit.command.audit`."""
+    from scoring.audit.command import audit as run
+
+    return run(members, others, synthetic, home=HOME, **options)

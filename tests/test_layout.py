@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-OURS = {"utils", "scoring", "deid", "examples", "benchmarks", "tests", "main", "tournament", "prepare_data"}
+OURS = {"utils", "scoring", "deid", "examples", "benchmarks", "tests", "main", "tournament", "prepare_data", "audit"}
 
 
 def imports(path: Path) -> set[str]:
