@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scoring.attacks import worst_of
 from scoring.audit import patients, power
 from scoring.audit.attackers import Absent, Attacker
 from scoring.audit.claims import epsilon_found
@@ -14,7 +15,7 @@ from scoring.audit.clauses import clauses
 from scoring.audit.tables import Tables
 from scoring.audit.verdict import judge
 from scoring.report.result import plain_json, versions
-from scoring.statistics import reidentification, worst_of
+from scoring.statistics import reidentification
 from scoring.store import Store, StoredResult
 
 FORMAT = 1

@@ -66,7 +66,7 @@ def find_attackers(
     home : Path
         The folder with the `seeker_*.py`.
     neural : bool
-        Whether seekers that say `NEURAL = True` take part: they train networks for long.
+        Whether seekers that say `NEURAL = True` take part (they train networks for long), and those that ask the others.
     hider : str, optional
         The generator's code, for seekers whose `Parameters` have a field `hider`. They run it themselves.
     hider_parameters : str
@@ -98,10 +98,15 @@ def find_attackers(
             if "folder" in fields:
                 parts.append(f"folder={folder}")
             setting = ",".join(parts)
-        elif getattr(module, "COMBINES", False):
-            absent.append(Absent(name, about, "combines the other attacks, each of which takes part itself"))
+        elif "seekers" in fields and not neural:
+            reason = "asks all other attacks again and combines them; --neural lets it take part"
+            absent.append(Absent(name, about, reason))
             continue
-        taking_part.append(Attacker(name, source, setting, _digest(source, hider if setting else None), about))
+        digest = _digest(source, hider if setting else None)
+        taking_part.append(Attacker(name, source, setting, digest, about))
+        for other in getattr(module, "ALSO_PLAYED", ()):
+            both = ",".join(filter(None, [other, setting]))
+            taking_part.append(Attacker(f"{name}:{other}", source, both, digest, about))
     return taking_part, absent
 
 

@@ -10,9 +10,9 @@ import polars
 
 from scoring.audit.run import Settings, run_audit
 from scoring.audit.tables import Source, Tables
-from scoring.files import atomic_path
 from scoring.report.audit_page import page
 from scoring.report.result import write_result
+from utils.files import atomic_path
 from utils.text import printable
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from scoring.attacks import worst_of
 from scoring.audit.attackers import Attacker, attack
 from scoring.audit.known_answers import plant_copies, plant_means
 from scoring.audit.provenance import find_real_stays
 from scoring.round import Round
-from scoring.statistics import worst_of
 from utils.errors import UserError
 
 TRIALS = 10  # all of which must find a leak; a leak found with probability 0.8 passes in one of nine cases

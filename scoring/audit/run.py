@@ -137,9 +137,10 @@ def _settings_facts(settings: Settings) -> dict[str, Any]:
 
 
 def _with_setting(source: str, setting: str | None) -> str:
-    if setting and "," in setting:
-        raise UserError("the shadow audit can hand a hider one parameter only, as its own are divided by commas")
-    return f"{source}:{setting}" if setting else source
+    """Name a hider and its setting as a seeker's parameter does: with semicolons, as commas divide its own."""
+    if "," in source:
+        raise UserError(f"the path of the hider may not hold a comma: {source}")
+    return f"{source}:{setting.replace(',', ';')}" if setting else source
 
 
 def _say_what_is_audited(tables: Tables, attackers: Sequence[Attacker], absent: Sequence[Absent]) -> None:
@@ -181,7 +182,11 @@ class _Schedule:
                 except UserError as error:
                     failed[name] = str(error)
             found = {name: future.result() for name, future in futures.items()}
-        again = [a.name for a in self.attackers if a.name in attacks and not a.setting and self._fast(attacks[a.name])]
+        again = [
+            a.name
+            for a in self.attackers
+            if a.name in attacks and "hider=" not in a.setting and self._fast(attacks[a.name])
+        ]
         return Pieces(**found, attackers=self.attackers, attacks=attacks, failed=failed, asked_again=again)
 
     def plant(self, pieces: Pieces, tables: Tables) -> dict[str, dict[float, list[str]]]:
