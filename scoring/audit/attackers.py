@@ -66,7 +66,7 @@ def find_attackers(
     home : Path
         The folder with the `seeker_*.py`.
     neural : bool
-        Whether seekers that say `NEURAL = True` take part (they train networks for long), and those that ask the others.
+        Whether those take part that say `NEURAL = True` (they train networks for long) or that ask all others.
     hider : str, optional
         The generator's code, for seekers whose `Parameters` have a field `hider`. They run it themselves.
     hider_parameters : str
