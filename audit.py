@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--hider", metavar="WHO", help="the generator's code, a name or a .py file: it is run on other halves, too")
     add("--hider_parameters", metavar="K=V", help="a parameter for it")
     add("--shadow_parameters", default="", metavar="K=V,...", help="parameters for attacks that run it (runs=8)")
-    add("--neural", action="store_true", help="also run attacks that train networks for long")
+    add("--slow", action="store_true", help="also run attacks that train networks for long")
     add(
         "--skip_power", action="store_true", help="do not plant known leaks; no release can then be called without leak"
     )

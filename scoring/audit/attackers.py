@@ -57,7 +57,7 @@ class Answer:
 
 
 def find_attackers(
-    home: Path, *, neural: bool, hider: str | None, hider_parameters: str, folder: Path
+    home: Path, *, slow: bool, hider: str | None, hider_parameters: str, folder: Path
 ) -> tuple[list[Attacker], list[Absent]]:
     """List every seeker of a folder, and say why one cannot take part.
 
@@ -65,8 +65,8 @@ def find_attackers(
     ----------
     home : Path
         The folder with the `seeker_*.py`.
-    neural : bool
-        Whether those take part that say `NEURAL = True` (they train networks for long) or that ask all others.
+    slow : bool
+        Whether those take part that say `SLOW = True` (they train networks for long) or that ask all others.
     hider : str, optional
         The generator's code, for seekers whose `Parameters` have a field `hider`. They run it themselves.
     hider_parameters : str
@@ -87,8 +87,8 @@ def find_attackers(
         block = getattr(module, "Parameters", None)
         fields = {field.name for field in dataclasses.fields(block)} if dataclasses.is_dataclass(block) else set()
         setting = ""
-        if getattr(module, "NEURAL", False) and not neural:
-            absent.append(Absent(name, about, "trains networks for long; --neural lets it take part"))
+        if getattr(module, "SLOW", False) and not slow and "hider" not in fields:
+            absent.append(Absent(name, about, "trains networks for long; --slow lets it take part"))
             continue
         if "hider" in fields:
             if hider is None:
@@ -98,8 +98,8 @@ def find_attackers(
             if "folder" in fields:
                 parts.append(f"folder={folder}")
             setting = ",".join(parts)
-        elif "seekers" in fields and not neural:
-            reason = "asks all other attacks again and combines them; --neural lets it take part"
+        elif "seekers" in fields and not slow:
+            reason = "asks all other attacks again and combines them; --slow lets it take part"
             absent.append(Absent(name, about, reason))
             continue
         digest = _digest(source, hider if setting else None)

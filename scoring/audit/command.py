@@ -92,7 +92,7 @@ def audit(
     output : Path, optional
         Where finished pieces and the report are kept. By default nothing is kept.
     **options
-        As on the command line: `max_seq_len`, `seed`, `hider`, `neural`, `skip_power`, `workers`, ...
+        As on the command line: `max_seq_len`, `seed`, `hider`, `slow`, `skip_power`, `workers`, ...
 
     Returns
     -------

@@ -55,7 +55,7 @@ class Settings:
     hider: str | None = None
     hider_parameters: str | None = None
     shadow_parameters: str = ""
-    neural: bool = False
+    slow: bool = False
     skip_power: bool = False
     provenance_unknown: bool = False
     workers: int | None = None
@@ -106,7 +106,7 @@ def run_audit(settings: Settings) -> tuple[dict[str, Any], Tables, dict[str, np.
     settings.output.mkdir(parents=True, exist_ok=True, mode=0o700)
     attackers, absent = find_attackers(
         settings.home,
-        neural=settings.neural,
+        slow=settings.slow,
         hider=_with_setting(str(hider.source), settings.hider_parameters or hider.setting) if hider else None,
         hider_parameters=settings.shadow_parameters,
         folder=settings.output.resolve() / "shadow",
@@ -131,7 +131,7 @@ def run_audit(settings: Settings) -> tuple[dict[str, Any], Tables, dict[str, np.
 
 
 def _settings_facts(settings: Settings) -> dict[str, Any]:
-    names = ("max_seq_len", "seed", "split", "hider_parameters", "shadow_parameters", "neural", "skip_power")
+    names = ("max_seq_len", "seed", "split", "hider_parameters", "shadow_parameters", "slow", "skip_power")
     facts = {name: getattr(settings, name) for name in (*names, "provenance_unknown")}
     return {**facts, "hider": settings.hider and Path(settings.hider).name}
 
