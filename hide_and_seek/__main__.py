@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from hide_and_seek import HOME, __version__
 
@@ -16,6 +17,7 @@ COMMANDS = {
     "prepare": ("prepare_data", "a hospital's table, PhysioNet 2012 or simulated stays, ready to play on"),
     "deid": ("deid.cli", "the text track: medical notes"),
 }
+WITH_REPORT = {"match": "output", "audit": "audit"}  # and where that is by default
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,11 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"hide-and-seek {__version__}")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    parser.add_argument(
+        "--json", action="store_true", help="print report.json of a match or an audit, and all else on standard error"
+    )
     parser.add_argument("command", choices=[*COMMANDS, "methods"], metavar="COMMAND")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the command's own")
     chosen = parser.parse_args(arguments)
     if chosen.command == "methods":
         return list_methods()
+    if chosen.json and chosen.command not in WITH_REPORT:
+        parser.error(f"--json goes with {' and '.join(WITH_REPORT)}")
     module, _ = COMMANDS[chosen.command]
     before = sys.argv
     sys.argv = [f"hide-and-seek {chosen.command}", *chosen.arguments]
@@ -55,9 +62,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if chosen.quiet:
                 nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
                 stack.enter_context(contextlib.redirect_stdout(nowhere))
-            return int(importlib.import_module(module).main() or 0)
+            elif chosen.json:
+                stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+            code = int(importlib.import_module(module).main() or 0)
     finally:
         sys.argv = before
+    if chosen.json and code == 0:
+        print(report_path(chosen.command, chosen.arguments).read_text(encoding="utf-8"), end="")
+    return code
+
+
+def report_path(command: str, arguments: Sequence[str]) -> Path:
+    """Return where a match or an audit leaves its report.json."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("-o", "--output_dir", type=Path, default=Path(WITH_REPORT[command]))
+    return Path(parser.parse_known_args(arguments)[0].output_dir) / "report.json"
 
 
 def list_methods() -> int:

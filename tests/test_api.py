@@ -8,6 +8,7 @@ import pytest
 from conftest import ROOT, make_stays, write_csv
 
 import hide_and_seek
+from hide_and_seek.__main__ import main
 from utils.errors import UserError
 
 
@@ -60,3 +61,25 @@ def test_the_notebook_runs_from_top_to_bottom():
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), "notebook", "exec"), names)
     assert names["match"].score > 0.5
+
+
+def test_the_console_command_prints_the_report_as_json_and_nothing_else(rng, tmp_path, capsys):
+    path = write_csv(tmp_path / "stays.csv", rng, stays=20)
+    match = ["match", "-d", str(path), "-o", str(tmp_path / "out"), "--hider", "addnoise", "--seeker", "knn"]
+    assert main(["--json", *match, "--skip_fp", "--skip_osa"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == json.loads((tmp_path / "out/report.json").read_text())
+    assert "report:" in printed.err
+    assert main(["--json", *match, "--seeker", "gone"]) == 2
+    assert capsys.readouterr().out == ""
+    with pytest.raises(SystemExit):
+        main(["--json", "prepare"])
+
+
+def test_a_release_is_written_in_the_columns_of_the_data(rng, tmp_path):
+    path = write_csv(tmp_path / "stays.csv", rng, stays=20)
+    match = ["match", "-d", str(path), "-o", str(tmp_path / "out"), "--hider", "addnoise", "--seeker", "knn"]
+    assert main([*match, "--skip_fp", "--skip_osa", "--release", "parquet"]) == 0
+    table = polars.read_parquet(tmp_path / "out/hider/release.parquet")
+    assert table.columns == polars.read_csv(path).columns
+    assert table["admissionid"].n_unique() == 10
