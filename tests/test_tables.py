@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
+from conftest import ROOT
 from polars.testing import assert_frame_equal
 
 import prepare_data
@@ -319,3 +320,20 @@ def test_the_command_line_says_what_it_did_and_never_overwrites_its_source(tmp_p
     assert err.count("error: ") == 2
     assert "Traceback" not in err
     assert source.read_text().startswith("admissionid;time;sex")
+
+
+def test_the_worked_examples_in_the_docs_run(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "docs" / "tables.md").read_text()
+    commands = [
+        line.split()[2:] for line in text.splitlines() if "examples/tables/" in line and line.startswith(".venv")
+    ]
+    assert len(commands) == 2
+    monkeypatch.chdir(ROOT)
+    for command in commands:
+        output = tmp_path / command[-1]
+        monkeypatch.setattr(sys, "argv", ["prepare_data.py", *command[:-1], str(output)])
+        assert prepare_data.main() == 0
+        assert "12 stays of 10 patients" in capsys.readouterr().out
+        stays = load(output, 100)
+        assert len(stays.data) == 12
+        assert any(name.lower() == "heart rate" for name in stays.feature_names)
