@@ -58,7 +58,8 @@ def test_cells_below_zero_do_not_count(x):
 def test_the_best_epoch_is_kept(x):
     pytest.importorskip("tensorflow", reason="training models needs TensorFlow")
     y = x[:, -1, :1]
-    model = GeneralRNN({**FAST, "epoch": 8, "learning_rate": 1.0}).fit(x, y)  # so large that the loss jumps
+    model = GeneralRNN({**FAST, "epoch": 8, "learning_rate": 1.0})  # so large that the loss jumps
+    model.fit(x, y)
     losses = model.validation_loss
     assert np.argmin(losses) < len(losses) - 1
     held_out = np.random.default_rng(0).permutation(len(x))[: int(0.2 * len(x))]

@@ -112,7 +112,7 @@ def test_command_lines_parse_arguments_and_call_one_function(name):
             "PADDING_FILL",
         ),
         ("utils.data_utils", "data_division"),
-        ("utils.general_rnn", "GeneralRNN"),
+        ("utils.general_rnn", "GeneralRNN mse_loss binary_cross_entropy_loss rnn_sequential"),
         ("utils.metric_utils", "reidentify_score rmse_error feature_prediction one_step_ahead_prediction"),
         (
             "utils.misc",
@@ -125,7 +125,13 @@ def test_command_lines_parse_arguments_and_call_one_function(name):
             "benchmark_hider",
         ),
         ("examples.hider.add_noise.add_noise", "add_noise"),
+        ("examples.hider.timegan.timegan", "timegan"),
+        (
+            "examples.hider.timegan.utils",
+            "train_test_divide extract_time rnn_cell random_generator batch_generator",
+        ),
         ("examples.seeker.knn.knn_seeker", "knn_seeker"),
+        ("examples.seeker.binary_predictor.binary_predictor", "binary_predictor"),
     ],
 )
 def test_the_names_a_2020_submission_imports_are_there(module, names):

@@ -346,6 +346,7 @@ def fit(
     predictors: Sequence[Predictor],
     data: Mapping[str, Series],
     *,
+    epochs: int | None = None,
     workers: int | None = None,
     progress: bool = False,
 ) -> list[Fitted]:
@@ -359,6 +360,8 @@ def fit(
     predictors : sequence of Predictor
     data : mapping of str to Series
         The training data.
+    epochs : int, optional
+        Passes over the data. By default the challenge's 20.
     workers : int, optional
         Threads. By default one a core.
     progress : bool
@@ -369,6 +372,7 @@ def fit(
     list of Fitted
         In the order of `predictors`.
     """
+    epochs = EPOCHS if epochs is None else epochs
     # One-step-ahead costs most and has its own programme to compile: it goes first.
     order = sorted(range(len(predictors)), key=lambda i: (predictors[i].target is not None, i))
     if _gpu():
@@ -383,13 +387,13 @@ def fit(
     fitted: dict[int, Fitted] = {}
     with (
         _memory_kept(),
-        progress_bar(EPOCHS * len(predictors), "Training predictors", "epoch", progress) as bar,
+        progress_bar(epochs * len(predictors), "Training predictors", "epoch", progress) as bar,
         ThreadPoolExecutor(workers or _cores()) as pool,
     ):
 
         def train(group: list[int]) -> None:
             models = [predictors[i] for i in group]
-            results = _fit_group(models, data, values, stop, lambda: bar.update(len(models)))
+            results = _fit_group(models, data, values, epochs, stop, lambda: bar.update(len(models)))
             fitted.update(zip(group, results, strict=True))
 
         try:
@@ -447,6 +451,7 @@ def _fit_group(
     models: list[Predictor],
     data: Mapping[str, Series],
     values: Mapping[str, Tensor],
+    epochs: int,
     stop: threading.Event,
     tick: Callable[[], Any],
 ) -> list[Fitted]:
@@ -468,7 +473,7 @@ def _fit_group(
     def gather(rows: np.ndarray) -> Tensor:
         return tf.stack([tf.gather(values[model.data], r) for model, r in zip(models, rows, strict=True)])
 
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         shuffled = [rng.permutation(stays) for rng, stays in zip(rngs, trained, strict=True)]
         for rows, ends in _batches(shuffled, series):
             if stop.is_set():

@@ -88,6 +88,7 @@ class UtilityPredictors:
         train_sets: Mapping[str, np.ndarray],
         test: np.ndarray,
         *,
+        epochs: int | None = None,
         workers: int | None = None,
         progress: bool = False,
     ) -> "UtilityPredictors":
@@ -99,6 +100,8 @@ class UtilityPredictors:
             Preprocessed and imputed data, padding -1.
         test : ndarray, shape [N', T, F]
             A feature with exactly two values here and in a training set is a classification there.
+        epochs : int, optional
+            Passes over the data. By default the challenge's 20.
         workers : int, optional
             Threads on a CPU. By default one a core.
         progress : bool
@@ -125,7 +128,7 @@ class UtilityPredictors:
             targets += [(feature, _binary_threshold(data, test, feature)) for feature in self.features]
             predictors += [engine.Predictor(name, t, seed, cut) for seed in self.seeds for t, cut in targets]
         packed = {name: engine.Series.from_padded(data) for name, data in train_sets.items()}
-        fitted = engine.fit(predictors, packed, workers=workers, progress=progress)
+        fitted = engine.fit(predictors, packed, epochs=epochs, workers=workers, progress=progress)
         self._fitted = {name: [model for model in fitted if model.predictor.data == name] for name in train_sets}
         return self
 
@@ -196,6 +199,7 @@ def utility_scores(
     feature_prediction: bool = True,
     progress: bool = False,
     verbose: bool = False,
+    epochs: int | None = None,
     workers: int | None = None,
 ) -> dict[str, list[UtilityScores]]:
     """Train the predictors of both utility checks on every data set and score them on held-out stays.
@@ -220,6 +224,8 @@ def utility_scores(
         Whether to show a progress bar.
     verbose : bool
         Whether to print how each model's training went.
+    epochs : int, optional
+        Passes over the data. By default the challenge's 20.
     workers : int, optional
         Threads on a CPU. By default one a core.
 
@@ -236,14 +242,14 @@ def utility_scores(
         If the data sets' shapes do not fit together or a feature is not among theirs.
     """
     predictors = UtilityPredictors(features if feature_prediction else (), seeds, one_step_ahead=one_step_ahead)
-    predictors.fit(train_sets, test, workers=workers, progress=progress)
+    predictors.fit(train_sets, test, epochs=epochs, workers=workers, progress=progress)
     if verbose:
         print("\n".join(predictors.training_log()))
     return predictors.score(test)
 
 
 def feature_prediction(
-    train_data: np.ndarray, test_data: np.ndarray, index: Sequence[int], verbose: bool = False
+    train_data: np.ndarray, test_data: np.ndarray, index: Sequence[int], verbose: bool = False, debug: bool = False
 ) -> tuple[np.ndarray, list[str]]:
     """Predict features from the others at the same time points. Seeded by NumPy's global state, as in 2020.
 
@@ -255,6 +261,8 @@ def feature_prediction(
         The features to predict.
     verbose : bool
         Whether to show a progress bar.
+    debug : bool
+        Whether to train for one epoch only: to see that all runs, not how well it does.
 
     Returns
     -------
@@ -263,11 +271,13 @@ def feature_prediction(
     tasks : list of str
         "regression" or "classification", per feature.
     """
-    scores = _legacy_scores(train_data, test_data, index, verbose, one_step_ahead=False)
+    scores = _legacy_scores(train_data, test_data, index, verbose, debug, one_step_ahead=False)
     return np.empty(0) if scores.feature_prediction is None else scores.feature_prediction, list(scores.tasks)
 
 
-def one_step_ahead_prediction(train_data: np.ndarray, test_data: np.ndarray, verbose: bool = False) -> np.float64:
+def one_step_ahead_prediction(
+    train_data: np.ndarray, test_data: np.ndarray, verbose: bool = False, debug: bool = False
+) -> np.float64:
     """Predict all features at the next time point. Seeded by NumPy's global state, as in 2020.
 
     Parameters
@@ -276,13 +286,15 @@ def one_step_ahead_prediction(train_data: np.ndarray, test_data: np.ndarray, ver
         Preprocessed and imputed data to train and to test on.
     verbose : bool
         Whether to show a progress bar.
+    debug : bool
+        Whether to train for one epoch only: to see that all runs, not how well it does.
 
     Returns
     -------
     float
         RMSE over all features, time among them.
     """
-    scores = _legacy_scores(train_data, test_data, (), verbose, one_step_ahead=True)
+    scores = _legacy_scores(train_data, test_data, (), verbose, debug, one_step_ahead=True)
     return np.float64(scores.one_step_ahead)
 
 
@@ -299,11 +311,16 @@ def rmse_error(y_true: np.ndarray, y_pred: np.ndarray) -> float:
 
 
 def _legacy_scores(
-    train: np.ndarray, test: np.ndarray, features: Sequence[int], verbose: bool, *, one_step_ahead: bool
+    train: np.ndarray, test: np.ndarray, features: Sequence[int], verbose: bool, debug: bool, *, one_step_ahead: bool
 ) -> UtilityScores:
-    seed = int(legacy_rng().integers(2**31))
     scores = utility_scores(
-        {"train": train}, test, np.ravel(features).tolist(), [seed], one_step_ahead=one_step_ahead, progress=verbose
+        {"train": train},
+        test,
+        np.ravel(features).tolist(),
+        [int(legacy_rng().integers(2**31))],
+        one_step_ahead=one_step_ahead,
+        progress=verbose,
+        epochs=1 if debug else None,
     )
     return scores["train"][0]
 

@@ -75,7 +75,7 @@ class Parameters:
 
 
 def timegan(
-    data: np.ndarray,
+    ori_data: np.ndarray,
     parameters: Parameters = Parameters(),
     rng: np.random.Generator | None = None,
     progress: bool = True,
@@ -84,7 +84,7 @@ def timegan(
 
     Parameters
     ----------
-    data : ndarray, shape [N, T, F]
+    ori_data : ndarray, shape [N, T, F]
         Stays without missing values, in any units. Shorter ones padded at the front with -1 in all features.
     parameters : Parameters
     rng : numpy.random.Generator, optional
@@ -96,17 +96,17 @@ def timegan(
     -------
     ndarray of float64, shape [N, T, F]
         Generated stays in the input's units, padded at the front with -1. A generated value lies within its
-        feature's range in `data`, the minimum and maximum of which are thereby given away.
+        feature's range in `ori_data`, the minimum and maximum of which are thereby given away.
 
     Raises
     ------
     UserError
         For data of a wrong shape, NaN or infinities in it, or nothing but padding. Or when training diverges.
     """
-    series = _Series.from_padded(data)
+    series = _Series.from_padded(ori_data)
     seed = int((legacy_rng() if rng is None else rng).integers(2**31))
     weights = train(series, parameters, seed, progress)
-    return generate(series, weights, parameters, len(data), seed)
+    return generate(series, weights, parameters, len(ori_data), seed)
 
 
 @dataclass(frozen=True)

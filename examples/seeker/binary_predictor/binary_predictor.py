@@ -17,14 +17,14 @@ PATIENCE = 2  # epochs without a better validation loss before training stops
 STEPS, PATIENT_STEPS = 1_500, 400
 
 
-def binary_predictor(generated: np.ndarray, enlarged: np.ndarray, verbose: bool = False) -> np.ndarray:
+def binary_predictor(generated_data: np.ndarray, enlarged_data: np.ndarray, verbose: bool = False) -> np.ndarray:
     """Label the half of the enlarged data that looks most like generated data.
 
     Parameters
     ----------
-    generated : ndarray, shape [N, T, F]
+    generated_data : ndarray, shape [N, T, F]
         Imputed and scaled, padded at the front with -1.
-    enlarged : ndarray, shape [2N, T, F]
+    enlarged_data : ndarray, shape [2N, T, F]
         Likewise.
     verbose : bool
         Whether to show a progress bar.
@@ -34,7 +34,9 @@ def binary_predictor(generated: np.ndarray, enlarged: np.ndarray, verbose: bool 
     ndarray of int, shape [2N]
         1 for "was used by the hider". Seeded by NumPy's legacy generator, as in 2020.
     """
-    return label_highest(-enlarged_scores(generated, enlarged, legacy_rng(), verbose), len(enlarged) // 2)
+    return label_highest(
+        -enlarged_scores(generated_data, enlarged_data, legacy_rng(), verbose), len(enlarged_data) // 2
+    )
 
 
 def enlarged_scores(
