@@ -280,7 +280,19 @@ def test_what_luck_shows_in_one_split_of_eight_is_called_signs_and_what_it_hardl
     ):
         result = with_score(found, 1000 - found)
         assert evidence(result) == expected
-        assert heading in write(result, arrays).text
+        page = write(result, arrays).text
+        assert heading in page
+        assert ("gives members away" in page or "which is a leak" in page) == (expected == "leak")
+
+
+def test_the_users_own_files_are_called_theirs(write):
+    result, arrays = simulated_match()
+    for role in ("hider", "seeker"):
+        result[role] |= {"name": role, "source": f"{role}.py"}
+    page = write(result, arrays).text
+    assert "your hider against your seeker" in page
+    assert "Your seeker found" in page
+    assert "seeker seeker" not in page
 
 
 def test_the_word_leak_follows_the_figure_that_shows_it():
@@ -305,7 +317,7 @@ def test_a_predictor_no_better_than_a_constant_guess_is_no_proof_of_utility(writ
     sentence = verdict(result)
     assert "1 of 2 are void: the predictors trained on the original data are no better than a constant" in sentence
     page = write(result, arrays)
-    assert "a constant guess: 0.115, no worse than the original's predictor" in page.text
+    assert "a constant guess: 0.115; the predictor trained on the original data is no better than that" in page.text
     assert "The checks of 2020 void" in page.text
 
 

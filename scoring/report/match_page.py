@@ -13,7 +13,7 @@ from markupsafe import Markup
 from scoring import statistics
 from scoring.report import plots
 from scoring.report.arrays import FloatArray, ReportArrays, distance_figures, finite_distances
-from scoring.report.texts import number, percent, ratio
+from scoring.report.texts import number, percent, player_title, ratio
 from scoring.report.utility_card import utility_context
 from scoring.report.verdict import evidence, labels_clause, other_clauses, unchanged
 from utils.files import write_text
@@ -51,7 +51,7 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "ratio": ratio, "moment": _moment}
+    environment.filters |= {"number": number, "ratio": ratio, "moment": _moment, "title_of": _title}
     page = environment.get_template("report.html").render(
         result=result,
         clauses=[_sentence(clause) for clause in other_clauses(result)],
@@ -73,6 +73,10 @@ def write_report(result: Mapping[str, Any], arrays: ReportArrays, path: Path) ->
         marginals_shown=_MARGINALS_SHOWN,
     )
     write_text(path, page)
+
+
+def _title(facts: Mapping[str, Any], role: str) -> str:
+    return player_title(role, facts)
 
 
 # --- tables ---

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from scoring.report.texts import holds, percent
+from scoring.report.texts import holds, percent, player_named
 from scoring.report.utility_clauses import utility_clauses
 from scoring.statistics import corrected_tail
 
@@ -77,6 +77,18 @@ def leaks(result: Mapping[str, Any]) -> bool:
     return evidence(result) != "none"
 
 
+# What a figure whose interval leaves chance out is called, in the words of the page's headline.
+_CALLED = {
+    "leak": "which is a leak",
+    "signs": "which is a sign of a leak and possibly luck",
+    "none": "which luck explains among so many attacks",
+}
+
+
+def _called(result: Mapping[str, Any]) -> str:
+    return _CALLED[evidence(result)]
+
+
 def _beyond(value: float, interval: Sequence[float], chance: float, both: bool, widths: float) -> bool:
     """Whether `chance` is more than `widths` half intervals below `value` (or above it, where `both`)."""
     above = value - chance > widths * (value - interval[0])
@@ -94,7 +106,7 @@ def labels_clause(result: Mapping[str, Any]) -> str:
     who = (
         f"the worst of {seekers} seekers, {result['seeker']['name']},"
         if seekers > 1
-        else (f"the seeker {result['seeker']['name']}")
+        else player_named("seeker", result["seeker"])
     )
     clause = (
         f"{who} found {figures['members_found']:,} of {figures['members']:,} members "
@@ -103,18 +115,19 @@ def labels_clause(result: Mapping[str, Any]) -> str:
         f"{', corrected for the number of seekers' if seekers > 1 else ''}) is "
     )
     if low > chance:
-        return clause + f"{score - chance:.3f} above chance ({chance:.3f}): the generated data gives members away"
+        clause += f"{score - chance:.3f} above chance ({chance:.3f})"
+        sure = evidence(result) == "leak"
+        return clause + (": the generated data gives members away" if sure else f", {_called(result)}")
     if high < chance:
         clause += f"{chance - score:.3f} below chance ({chance:.3f})"
     else:
         clause += f"indistinguishable from chance ({chance:.3f})"
     if figures["advantage_ci95"][0] > 0:
         rates = f"{percent(figures['members_found_rate'])} against {percent(figures['false_alarm_rate'])}"
-        clause += f", yet it names members more often than non-members ({rates}), which is a leak"
+        clause += f", yet it names members more often than non-members ({rates}), {_called(result)}"
     elif figures["advantage_ci95"][1] < 0:
-        clause += (
-            ", yet its labels point the wrong way: turned around they tell members from non-members, which is a leak"
-        )
+        clause += ", yet its labels point the wrong way: turned around they tell members from non-members, "
+        clause += _called(result)
     return clause
 
 
@@ -133,15 +146,15 @@ def _scores_clause(result: Mapping[str, Any]) -> str:
     tpr, (tpr_low, tpr_high) = figures["tpr_at_1_percent_fpr"], figures["tpr_at_1_percent_fpr_ci95"]
     clause = f"its scores reach an AUROC of {area:.3f} ({area_low:.3f} to {area_high:.3f}; chance 0.500)"
     if area_high < 0.5:
-        clause += " and point the wrong way: turned around they tell members from non-members, which is a leak"
+        clause += f" and point the wrong way: turned around they tell members from non-members, {_called(result)}"
     elif area_low > 0.5:
-        clause += ", which is a leak,"
+        clause += f", {_called(result)},"
     clause += (
         f" and find {percent(tpr)} of members ({percent(tpr_low)} to {percent(tpr_high)}; chance 1.0 %) "
         "at 1 % false positives"
     )
     if tpr_low > 0.01:
-        clause += ", which is a leak"
+        clause += f", {_called(result)}"
     elif figures["non_members"] < _FEWEST_FOR_TPR:
         clause += f", of which {figures['non_members']:,} non-members are too few to tell much"
     elif holds((area_low, area_high), 0.5):
@@ -158,7 +171,7 @@ def _many_clause(result: Mapping[str, Any]) -> str:
     among = f"the worst of {attacks} attacks" if attacks > 1 else "the only attack"
     by_chance = percent(worst["p_value"])
     clause = f"if the generated data told nothing, {among} would look as strong as this in at most {by_chance} of cases"
-    clause += ", so this is a leak" if worst["p_value"] <= _SCARCE else ""
+    clause += f", {_called(result)}" if worst["p_value"] <= _SCARCE else ""
     figures = result["reidentification"]
     for figure, name, show in (
         ("score", "re-identification score", "{:.3f}".format),
@@ -187,7 +200,7 @@ def _distance_clause(result: Mapping[str, Any]) -> str:
         return ""  # beside many attacks, one figure more that leaves chance out by a little says nothing
     low, high = distance["auroc_ci95"]
     clause = (
-        "mere nearness to the generated data tells members from non-members, which is a leak: "
+        f"mere nearness to the generated data tells members from non-members, {_called(result)}: "
         f"AUROC {distance['auroc']:.3f} ({low:.3f} to {high:.3f}; chance 0.500)"
     )
     return clause + (f", and {unchanged(distance)}" if distance["members_unchanged"] else "")
