@@ -157,6 +157,25 @@ class SandboxCases:
         assert "4711 of" not in outcome.submitter_log
         assert "value 0.0" not in outcome.submitter_log
 
+    def test_the_organiser_reads_the_whole_traceback_and_the_cause_in_one_line(self, play):
+        outcome = play("import no_such_library")
+        assert outcome.explained == "raised ModuleNotFoundError: No module named 'no_such_library'"
+        assert "Traceback" in outcome.stderr
+        assert "import no_such_library" in outcome.stderr
+        assert "no_such_library'" not in outcome.reason + outcome.submitter_log
+
+    def test_an_exception_that_cannot_be_printed_fails_its_submission_alone(self, play):
+        outcome = play(
+            """
+            class Strange(Exception):
+                def __str__(self):
+                    raise SystemExit(0)
+            raise Strange
+            """
+        )
+        assert (outcome.status, outcome.reason) == ("failed", "raised an exception")
+        assert "Strange" in outcome.detail
+
     def test_data_is_not_printed_through_an_exception(self, play):
         outcome = play(
             """

@@ -31,6 +31,7 @@ PREFIX = "hide-and-seek-"
 MAX_ERROR_BYTES = 256 << 10
 MAX_SOURCE_BYTES = 1 << 20
 READ_SECONDS = 300.0
+MAX_CAUSE = 300  # characters of an exception's message in one line
 SPARE_BYTES = 64 << 20  # a disk with less left is full
 MAKE_ROOM = "make room there, or set TMPDIR, and start again"
 OUTPUTS: dict[Role, set[str]] = {
@@ -140,7 +141,8 @@ class Exchange:
             raise HostError(f"the disk of {self.root.parent} is full; {MAKE_ROOM}")
         if exit_code != 0:
             status, reason = ENDINGS.get(exit_code, ("failed", Reason.NO_ANSWER))
-            return Outcome(status, reason, submitter_log=self._submitter_log(), **kept)
+            detail = _cause(kept.get("stderr", "")) if exit_code == EXCEPTION else ""
+            return Outcome(status, reason, submitter_log=self._submitter_log(), detail=detail, **kept)
         try:
             with untrusted(Reason.FILE, READ_SECONDS):
                 return Outcome("ok", "", outputs=read_outputs(self.output, role, arrays), **kept)
@@ -160,6 +162,12 @@ class Exchange:
                 return rebuild_traceback(described, self.source)
         except Failed:
             return ""
+
+
+def _cause(printed: str) -> str:
+    """Say what a run raised, by the last line that it printed: of a traceback, the exception and its message."""
+    lines = [line for line in printed.splitlines() if line.strip()]
+    return f"raised {printable(lines[-1].strip(), MAX_CAUSE)}" if lines else ""
 
 
 def remove_leftovers(base: Path) -> None:

@@ -15,6 +15,7 @@ import json
 import os
 import random
 import sys
+import traceback
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,9 @@ def main(submission: str, inputs: str, outputs: str) -> int:
     except BaseException as error:
         with open(os.path.join(outputs, "error.json"), "w") as file:
             json.dump(describe(error, submission), file)
-        return exit_code(error)
+        code = exit_code(error)
+        print_traceback(error)
+        return code
     try:
         with open(os.path.join(outputs, "output.npz"), "r+b") as file:
             np.savez(file, **arrays)
@@ -113,6 +116,14 @@ def numbers(value: Any) -> "np.ndarray | None":
     return array if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8 else None
 
 
+def print_traceback(error: BaseException) -> None:
+    """Print the whole traceback for the organiser, who owns the data. It goes where all goes that the run prints."""
+    try:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    except BaseException:  # the exception is the submission's own code
+        sys.stderr.write(type(error).__name__ + "\n")
+
+
 def exit_code(error: BaseException) -> int:
     """Tell running out of memory or of room for files from any other exception."""
     for link in chain(error):
@@ -138,10 +149,10 @@ def describe(error: BaseException, submission: str) -> dict:
     The host looks the line up in the submission's own files.
     """
     frames = []  # type: list
-    traceback = error.__traceback__
-    while traceback is not None:
-        frames.append([traceback.tb_frame.f_code.co_filename, traceback.tb_lineno])
-        traceback = traceback.tb_next
+    step = error.__traceback__
+    while step is not None:
+        frames.append([step.tb_frame.f_code.co_filename, step.tb_lineno])
+        step = step.tb_next
     if isinstance(error, SyntaxError):
         frames.append([error.filename or "", error.lineno or 0])
     own = [frame for frame in frames if os.path.abspath(frame[0]).startswith(submission + os.sep)]

@@ -106,11 +106,17 @@ def write_logs(
     refused: Sequence[Entrant],
     hider_runs: dict[str, FinishedRun],
     seeker_runs: dict[tuple[str, str], FinishedRun],
-) -> None:
+) -> list[str]:
     """Write what each run printed, for the organiser, and which line of its own failed, for the submitter.
 
     Each submission has a folder of its own in `logs/submitters/`, which can be handed to its author.
+
+    Returns
+    -------
+    list of str
+        For the organiser's console alone: why each submission failed that did, one line each, and where to read more.
     """
+    failures: dict[str, list[str]] = {}  # by the submission's folder
     runs = [(f"hider {name}", "hider", f"hider_{name}/hider.txt", run) for name, run in hider_runs.items()]
     runs += [
         (f"seeker {seeker} against {hider}", "seeker", f"seeker_{seeker}/{hider}.txt", run)
@@ -129,3 +135,8 @@ def write_logs(
         write_text(context.output / "logs" / "organiser" / name, ended + printed)
         told = printable(facts.get("submitter_log", ""), lines=True)
         write_text(context.output / "logs" / "submitters" / name, f"{ended}\n{told}")
+        if facts["status"] != "ok":
+            why = printable(facts.get("detail") or facts["reason"], 400)
+            line = f"failed: {title}: {why} ({context.output / 'logs' / 'organiser' / name})"
+            failures.setdefault(name.partition("/")[0], []).append(line)
+    return [lines[0] + (f", and {len(lines) - 1} more runs" if lines[1:] else "") for lines in failures.values()]

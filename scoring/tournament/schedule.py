@@ -98,7 +98,8 @@ def play_tournament(submissions: Sequence[str], settings: Settings, executor: Ca
         if answer is not None:
             in_file_order = np.argsort(splits[hider].order)
             results.labels[hider, seeker] = answer.arrays["labels"][in_file_order]
-    write_logs(context, results.refused, results.hider_runs, results.seeker_runs)
+    for failure in write_logs(context, results.refused, results.hider_runs, results.seeker_runs):
+        print(failure, file=sys.stderr)
     return results
 
 
