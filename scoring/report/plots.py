@@ -99,7 +99,7 @@ def rates_plot(rates: Sequence[Rate]) -> Markup:
 def seekers_plot(seekers: Sequence[Rate]) -> Markup:
     """Each seeker's re-identification score with its interval, the worst on top, beside chance."""
     chance = seekers[0].chance
-    figure, axes = new_figure(24 * len(seekers) + 78, left=120, right=24, top=28, bottom=44)
+    figure, axes = new_figure(24 * len(seekers) + 78, left=142, right=24, top=28, bottom=44)
     axes.axvline(chance, **CHANCE_LINE)
     for row, seeker in enumerate(seekers):
         axes.plot(seeker.interval, [row, row], **INTERVAL_LINE)
