@@ -299,3 +299,17 @@ def test_what_is_written_is_its_owners_alone_also_in_a_folder_that_was_there(
         if path.is_file() and "submissions" not in path.parts:
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
     assert np.all([path.is_file() for path in out.glob("*.html")])
+
+
+def test_the_console_names_the_cause_and_the_public_pages_do_not(run_tournament, tmp_path, rng):
+    hider = write_folder(tmp_path / "all", "hider_broken", "import no_such_library\n\n\ndef hider(d):\n    pass\n")
+    seeker = write_folder(tmp_path / "all", "seeker_s", "def seeker(d):\n    return [0] * len(d['enlarged_data'])\n")
+    csv = write_csv(tmp_path / "stays.csv", rng)
+    out = tmp_path / "out"
+    code, _, console = run_tournament(hider, seeker, "-d", csv, "-o", out, *QUICK)
+    assert code == 0
+    cause = "ModuleNotFoundError: No module named 'no_such_library'"
+    assert f"failed: hider broken: raised {cause}" in console
+    assert cause in (out / "logs/organiser/hider_broken/hider.txt").read_text()
+    for path in [*out.glob("leaderboard.*"), *(out / "logs/submitters").rglob("*.txt")]:
+        assert cause not in path.read_text()
