@@ -99,7 +99,7 @@ def tail_plot(probability: npt.NDArray[np.float64], truth: npt.NDArray[np.bool_]
     axes.set_xlim(0, 1.03)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
     axes.set_xlabel("probability of membership, all attacks together")
-    axes.set_ylabel("share of patients at least so high")
+    axes.set_ylabel("share at least so high")
     axes.grid()
     plots.legend(
         figure,
