@@ -51,6 +51,8 @@ STATIC = 0.9  # a feature is static if this share of the patients have one and t
 TWO_VALUES = 0.98  # a feature has two values if two of its classes hold this share
 STATIC_WEIGHT = 4.0  # of a static feature among the levels: outcomes deserve less noise
 
+ALSO_GIVEN = ("feature_names", "patients")  # names have public ranges; a patient is the unit of the promise
+
 
 @dataclass(frozen=True)
 class Parameters:

@@ -42,6 +42,7 @@ from utils.stays import label_highest
 
 HOME = Path(__file__).resolve().parent
 SLOW = True  # it runs the hider and the other seekers 16 times; `--seeker all` waits for --slow
+ALSO_GIVEN = ("feature_names",)  # the hider that it runs may ask for them
 CHEAP = ("moments", "density", "classifier", "forecast", "matching:stays", "matching:time_points", "knn", "timeknn")
 
 

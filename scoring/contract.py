@@ -3,6 +3,10 @@
 Everything that a player returns is checked here, whether it ran in this process or in a sandbox.
 """
 
+import ast
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -22,8 +26,40 @@ ARRAYS: dict[Role, tuple[str, ...]] = {  # the input_dict without `seed`
         "enlarged_data_padding_mask",
     ),
 }
-# What players are told beside the contract of 2020: the features' names [F] and, if known, whose each stay is [N].
+# What a player is told beside the contract of 2020 if its file asks for it (`ALSO_GIVEN = ("feature_names",)`): the
+# features' names [F] and, if it is known, whose each stay is [N].
 OPTIONAL: dict[Role, tuple[str, ...]] = {"hider": ("feature_names", "patients"), "seeker": ("feature_names",)}
+_ASKS = "ALSO_GIVEN"
+_LONGEST_SOURCE = 1 << 20
+
+
+def given(input_dict: Mapping[str, Any], role: Role, asked: Collection[str]) -> dict[str, Any]:
+    """Return a player's input without the optional parts that its file does not ask for."""
+    return {name: value for name, value in input_dict.items() if name in asked or name not in OPTIONAL[role]}
+
+
+def asked_by(module: ModuleType) -> tuple[str, ...]:
+    """Return what an imported player asks for."""
+    return _names(getattr(module, _ASKS, ()))
+
+
+def asked_in(source: Path) -> tuple[str, ...]:
+    """Return what a player's file asks for. The file is a stranger's: it is parsed and never run."""
+    try:
+        with source.open("rb") as file:
+            tree = ast.parse(file.read(_LONGEST_SOURCE))
+        for statement in tree.body:
+            if isinstance(statement, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == _ASKS for target in statement.targets
+            ):
+                return _names(ast.literal_eval(statement.value))
+    except (OSError, SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        pass
+    return ()
+
+
+def _names(asked: object) -> tuple[str, ...]:
+    return tuple(map(str, asked)) if isinstance(asked, tuple | list) else ()
 
 
 def check_generated(

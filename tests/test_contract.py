@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from scoring.contract import check_generated, check_labels
+from scoring.contract import asked_in, check_generated, check_labels, given
 from utils.errors import UserError
 from utils.misc import fix_all_random_seeds, temp_seed_numpy
 from utils.solutions import (
@@ -165,3 +165,15 @@ def test_a_temporary_seed_leaves_no_trace():
         inside = np.random.rand()
     assert np.random.rand() == expected
     assert inside == np.random.RandomState(9).rand()
+
+
+def test_names_and_patients_reach_only_a_player_whose_file_asks_for_them(tmp_path):
+    told = {"data": 1, "padding_mask": 2, "seed": 3, "feature_names": 4, "patients": 5}
+    assert sorted(given(told, "hider", ())) == ["data", "padding_mask", "seed"]
+    source = tmp_path / "hider.py"
+    source.write_text('import os\nALSO_GIVEN = ("feature_names", "secrets")\n\ndef hider(input_dict):\n    pass\n')
+    assert sorted(given(told, "hider", asked_in(source))) == ["data", "feature_names", "padding_mask", "seed"]
+    for strange in ("ALSO_GIVEN = open('/etc/passwd')", "ALSO_GIVEN = 7", "def (", "x" * 100 + "(" * 5000, "\0"):
+        source.write_text(strange)
+        assert asked_in(source) == ()
+    assert asked_in(tmp_path / "none.py") == ()

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scoring.contract import Role
+from scoring.contract import Role, asked_by, given
 from utils.errors import UserError
 from utils.misc import fix_all_random_seeds
 from utils.parameters import parse_parameters
@@ -170,6 +170,7 @@ def play(player: Player, input_dict: dict[str, Any]) -> tuple[Any, dict[str, Any
     block = parse_parameters(module, player.setting) if player.setting else None
     fix_all_random_seeds(input_dict["seed"])
     function = getattr(module, player.role)
+    input_dict = given(input_dict, player.role, asked_by(module))
     try:
         output = function(input_dict) if block is None else function(input_dict, block)
     except UserError as error:
