@@ -16,39 +16,14 @@ from scoring import cli
 HOME = Path(__file__).resolve().parent
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(
-        description="Play one hider against one seeker, check the generated data's utility, and report.",
+        description="Play one hider against one seeker or all of them, check the generated data's utility, and report.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    cli.add_round_options(parser)
     add = parser.add_argument
-    add("-d", "--data_path", type=Path, default=Path("./data/train_longitudinal_data.csv"), metavar="PATH",
-        help="longitudinal CSV, or a PhysioNet 2012 archive or folder")  # fmt: skip
-    add("--outcomes", type=Path, metavar="FILE",
-        help="a table admissionid,label: one number a stay, carried as a feature that does not change")  # fmt: skip
     add("-o", "--output_dir", type=Path, default=Path("./output"), metavar="PATH", help="where the report goes")
-    add(
-        "-m",
-        "--max_seq_len",
-        type=cli.whole(1, 100_000),
-        default=100,
-        metavar="INT",
-        help="time points kept of each stay",
-    )
-    add(
-        "-t",
-        "--train_frac",
-        type=cli.number(0, 1),
-        default=0.5,
-        metavar="FLOAT",
-        help="share of the stays the hider is given",
-    )
-    add("-e", "--hider_eval_threshold", type=cli.number(0, 1e6), default=0.85, metavar="FLOAT",
-        help="AUROC on generated data must be at least this multiple of that on original data")  # fmt: skip
     add(
         "-f",
         "--feature_prediction_no",
@@ -57,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="INT",
         help="number of features tested",
     )
-    add("--features", type=_names, metavar="I,J,...", help="test these features, by number (0: time) or name")
+    add("--features", type=cli.names, metavar="I,J,...", help="test these features, by number (0: time) or name")
     add(
         "-s",
         "--seed",
@@ -66,21 +41,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="INT",
         help="seed of the players, the models and the split of 2020: public, so no secret from who knows the data",
     )
-    add(
-        "-g",
-        "--debug_data",
-        type=cli.whole(0, 2**31),
-        default=0,
-        metavar="INT",
-        help="read only the first INT rows; 0 reads all",
-    )
-    add("--skip_fp", action="store_true", help="skip the feature prediction check")
-    add("--skip_osa", action="store_true", help="skip the one-step-ahead check")
     add("--eval_verbose", action="store_true", help="print how each predictor's training went")
     add("--hider", metavar="WHO", help="a name (addnoise), a .py file, a folder or a submission zip")
     add("--seeker", metavar="WHO", help="likewise (knn, ...); all plays every seeker here and leads with the worst")
     add("--slow", action="store_true", help="let --seeker all play the slow seekers too")
-    add("--without", type=_names, default=(), metavar="NAME,...", help="seekers that --seeker all leaves out")
+    add("--without", type=cli.names, default=(), metavar="NAME,...", help="seekers that --seeker all leaves out")
     add("--hider_parameters", metavar="K=V,...",
         help="parameters for the hider, or a named setting where it has one (published)")  # fmt: skip
     add("--seeker_parameters", metavar="K=V,...", help="parameters for the seeker")
@@ -88,7 +53,6 @@ def _parser() -> argparse.ArgumentParser:
         help="score this generated_data instead of running a hider; made from the same split and seed")  # fmt: skip
     add("--release", choices=("csv", "parquet"),
         help="write the release as a table too (output/hider/release.*), in the data's columns and units")  # fmt: skip
-    add("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
 

@@ -21,31 +21,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Play every hider against every seeker and rank them.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    cli.add_round_options(parser)
     add = parser.add_argument
     add("submissions", nargs="*", metavar="WHO", help="zips, folders, .py files, folders of these, or names (addnoise)")
-    add("-d", "--data_path", type=Path, default=Path("./data/train_longitudinal_data.csv"), metavar="PATH",
-        help="longitudinal CSV, or a PhysioNet 2012 archive or folder")  # fmt: skip
-    add("--outcomes", type=Path, default=argparse.SUPPRESS, metavar="FILE",
-        help="a table admissionid,label: one number a stay, carried as a feature that does not change")  # fmt: skip
     add("-o", "--output_dir", type=Path, default=Path("./tournament"), metavar="PATH", help="the tournament's folder")
-    add(
-        "-m",
-        "--max_seq_len",
-        type=cli.whole(1, 100_000),
-        default=100,
-        metavar="INT",
-        help="time points kept of each stay",
-    )
-    add(
-        "-t",
-        "--train_frac",
-        type=cli.number(0, 1),
-        default=0.5,
-        metavar="FLOAT",
-        help="share of the stays the hiders are given",
-    )
-    add("-e", "--hider_eval_threshold", type=cli.number(0, 1e6), default=0.85, metavar="FLOAT",
-        help="AUROC on generated data must be at least this multiple of that on original data")  # fmt: skip
     add("-f", "--feature_prediction_no", type=cli.whole(1, 10**6), default=argparse.SUPPRESS, metavar="INT",
         help="number of features tested (default: 10, or all where there are fewer)")  # fmt: skip
     add(
@@ -63,16 +42,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="INT",
         help="seeds the utility models are averaged over, 1 to 5",
     )
-    add(
-        "-g",
-        "--debug_data",
-        type=cli.whole(0, 2**31),
-        default=0,
-        metavar="INT",
-        help="read only the first INT rows; 0 reads all",
-    )
-    add("--skip_fp", action="store_true", help="skip the feature prediction check")
-    add("--skip_osa", action="store_true", help="skip the one-step-ahead check")
     add("--play_all", action="store_true", help="let hiders that fail the utility check play too")
     add("--sandbox", choices=("docker", "process"), default=argparse.SUPPRESS,
         help="where strangers' code runs (default: docker where an engine answers, else process)")  # fmt: skip
@@ -105,7 +74,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--queue", default=argparse.SUPPRESS, metavar="VHOST",
         help="your own queue at Codabench, whose workers have no network; --codabench needs it")  # fmt: skip
     add("--image", default=argparse.SUPPRESS, help="the Docker image Codabench is to use")
-    add("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
 

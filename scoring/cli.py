@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from utils.errors import UserError
@@ -63,6 +64,25 @@ def number(low: float, high: float) -> Callable[[str], float]:
 
     parse.__name__ = "number"
     return parse
+
+
+def add_round_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that a match and a tournament share: the data, the split and the checks of 2020."""
+    add = parser.add_argument
+    add("-d", "--data_path", type=Path, default=Path("./data/train_longitudinal_data.csv"), metavar="PATH",
+        help="longitudinal table (CSV, gzip, Parquet), or a PhysioNet 2012 archive or folder")  # fmt: skip
+    add("--outcomes", type=Path, default=argparse.SUPPRESS, metavar="FILE",
+        help="a table admissionid,label: one number a stay, carried as a feature that does not change")  # fmt: skip
+    add("-m", "--max_seq_len", type=whole(1, 100_000), default=100, metavar="INT", help="time points kept of each stay")
+    add("-t", "--train_frac", type=number(0, 1), default=0.5, metavar="FLOAT",
+        help="share of the stays that a hider is given")  # fmt: skip
+    add("-e", "--hider_eval_threshold", type=number(0, 1e6), default=0.85, metavar="FLOAT",
+        help="AUROC on generated data must be at least this multiple of that on original data")  # fmt: skip
+    add("-g", "--debug_data", type=whole(0, 2**31), default=0, metavar="INT",
+        help="read only the first INT rows; 0 reads all")  # fmt: skip
+    add("--skip_fp", action="store_true", help="skip the feature prediction check of 2020")
+    add("--skip_osa", action="store_true", help="skip the one-step-ahead check of 2020")
+    add("--debug", action="store_true", help="show the traceback of an error")
 
 
 def run(command: Callable[[], None], *, debug: bool) -> int:
