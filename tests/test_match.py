@@ -83,8 +83,7 @@ def test_the_hider_sees_the_training_half_raw_and_the_seeker_everything(run_main
         """
         import numpy as np
         def hider(input_dict):
-            assert sorted(input_dict) == ["data", "feature_names", "padding_mask", "seed"]
-            assert input_dict["seed"] == 5
+            assert sorted(input_dict) == ["data", "padding_mask", "seed"] and input_dict["seed"] == 5
             assert input_dict["data"].shape == (3, 100, 6) and np.isnan(input_dict["data"]).any()
             assert (input_dict["data"][input_dict["padding_mask"]] == -1).all()
             return np.zeros((3, 100, 6))
@@ -95,8 +94,8 @@ def test_the_hider_sees_the_training_half_raw_and_the_seeker_everything(run_main
         "s.py",
         """
         def seeker(input_dict):
-            assert sorted(input_dict) == ["enlarged_data", "enlarged_data_padding_mask", "feature_names",
-                                          "generated_data", "generated_data_padding_mask", "seed"]
+            assert sorted(input_dict) == ["enlarged_data", "enlarged_data_padding_mask", "generated_data",
+                                          "generated_data_padding_mask", "seed"]
             assert input_dict["generated_data_padding_mask"] is None
             assert input_dict["enlarged_data"].shape == (10, 100, 6)
             return [0] * 10
