@@ -72,7 +72,7 @@ def findings(
     probability = np.full(len(round_.data), float(truth.mean()))
     if scores:
         rng = np.random.default_rng([_PATIENTS, round_.seeker_seed])
-        worst = worst_of(truth, scores, labels, power.PERMUTATIONS, rng)
+        worst = worst_of(truth, scores, labels, power.permutations(len(scores)), rng)
         worst["strongest"] = max(scores, key=lambda name: _strength(attacks[name]["figures"]))
         probability[judged] = patients.membership_probability(truth, np.column_stack(list(scores.values())), rng)
     found = _piece(store, "provenance", pieces.provenance)

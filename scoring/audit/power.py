@@ -21,7 +21,6 @@ from utils.errors import UserError
 
 TRIALS = 10  # all of which must find a leak; a leak found with probability 0.8 passes in one of nine cases
 STAYS = 500  # on either side, at most: a share that is found here is found more surely among more patients
-PERMUTATIONS = 4_999
 SIGNIFICANCE = 0.01  # of all attacks together: one release in a hundred without a leak is called a leak
 NOISE = 0.3  # of near-copies, in standard deviations of each feature
 SIZES: dict[str, tuple[float, ...]] = {
@@ -29,6 +28,14 @@ SIZES: dict[str, tuple[float, ...]] = {
     "near-copies": (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4),  # share of the members
     "exact means": (2, 5, 10, 20, 50, 100, 200),  # numbers
 }
+
+
+def permutations(attacks: int) -> int:
+    """Return how many permutations resolve p-values well below `SIGNIFICANCE`, whatever the number of attacks.
+
+    The smallest p-value is about three figures an attack over the number of permutations, here 0.003.
+    """
+    return max(4_999, 1_000 * attacks - 1)
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ def trial(
             continue
         scores[attacker.name], labels[attacker.name] = answer.scores, answer.labels
     if scores:
-        worst = worst_of(pretended.truth, scores, labels, PERMUTATIONS, rng)
+        worst = worst_of(pretended.truth, scores, labels, permutations(len(scores)), rng)
         result |= {"p_value": worst["p_value"], "attack": worst["attack"]}
         result["found"] = worst["p_value"] <= SIGNIFICANCE
     return result
