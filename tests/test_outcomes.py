@@ -51,7 +51,7 @@ def test_bad_outcomes_are_refused_in_one_line(csv, outcomes, rows, header, messa
 
 
 def test_a_match_carries_the_outcome_to_the_hider_and_the_report(run_main, csv, outcomes, tmp_path):
-    code, _, err = run_main("-d", csv, "--outcomes", outcomes(ROWS), "--skip_fp", "--skip_osa")
+    code, _, err = run_main("-d", csv, "--outcomes", outcomes(ROWS), "--seeker", "knn", "--skip_fp", "--skip_osa")
     assert (code, err) == (0, "")
     report = json.loads((tmp_path / "output/report.json").read_text())
     assert report["data"]["feature_names"][-1] == "dead"

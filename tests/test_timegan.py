@@ -14,6 +14,7 @@ from examples.hider.timegan import timegan as model
 from examples.hider.timegan.missingness import MissingnessModel
 from examples.hider.timegan.timegan import timegan
 from hider_timegan import Parameters, hider
+from utils import files
 from utils.data_preprocess import PADDING_FILL
 from utils.errors import UserError
 from utils.parameters import parse_parameters
@@ -240,7 +241,7 @@ def test_where_nothing_can_be_written_as_in_a_sandbox_training_goes_on(tmp_path,
     def refuse(**_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(model.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
     ended = learn(data, **options, checkpoint=str(tmp_path))
     np.testing.assert_array_equal(ended, learn(data, **options, checkpoint=None))
     assert capsys.readouterr().out.count("without checkpoints") == 1
