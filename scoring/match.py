@@ -15,7 +15,7 @@ from scoring.contract import check_generated
 from scoring.data import datasets as data_sets
 from scoring.data.datasets import DataSet
 from scoring.data.release import read_description
-from scoring.outputs import PlayedMatch
+from scoring.outputs import MEMBERS, PlayedMatch
 from scoring.report.comparison import compare
 from scoring.report.result import match_result
 from scoring.round import Round, divide_as_2020
@@ -124,8 +124,13 @@ def play_match(settings: MatchSettings) -> dict[str, Any]:
     UserError
         If the settings or the data are bad, or a hider or seeker fails or returns what it must not.
     """
+    if settings.output_dir.exists() and not settings.output_dir.is_dir():
+        raise UserError(f"{settings.output_dir} is a file; -o names the folder of the match")
     match = run_match(settings, *find_players(settings))
     match.write(settings.output_dir, settings.release)
+    if settings.release:
+        folder = settings.output_dir / "hider"
+        print(f"release: {folder / f'release.{settings.release}'}, made from the stays in {folder / MEMBERS}")
     return match.result
 
 
@@ -151,7 +156,8 @@ def run_match(
     """
     clock = _Clock()
     with clock.stage("load"):
-        round_ = _make_round(settings, _load(settings) if stays is None else stays)
+        played_on = _load(settings) if stays is None else stays
+        round_ = _make_round(settings, played_on)
         features = _tested_features(settings, round_.feature_names)
     _say_what_is_played(round_)
     with clock.stage("hider"):
@@ -189,6 +195,7 @@ def run_match(
         labels=round_.in_file_order(strongest.labels),
         made_from=round_.made_from,
         description=read_description(settings.data_path) if stays is None else {},
+        member_ids=None if played_on.ids is None else played_on.ids[round_.order][round_.members],
     )
 
 

@@ -14,6 +14,8 @@ from scoring.report.arrays import ReportArrays
 from scoring.report.match_page import write_report
 from scoring.report.result import write_result
 
+MEMBERS = "members.txt"  # one id a line; `audit.py --split` reads it
+
 
 @dataclass(frozen=True)
 class PlayedMatch:
@@ -34,6 +36,8 @@ class PlayedMatch:
         Digest of the members.
     description : dict
         How the columns of the data were coded, from `read_description`. Empty if nothing is known.
+    member_ids : ndarray of int or str, shape [n], or None
+        The members' `admissionid`, if the data came with ids.
     """
 
     result: dict[str, Any]
@@ -43,6 +47,7 @@ class PlayedMatch:
     labels: np.ndarray
     made_from: str
     description: Mapping[str, Any]
+    member_ids: np.ndarray | None = None
 
     def table(self) -> polars.DataFrame:
         """Return the release with one row for each time point, in the columns and units of the data."""
@@ -61,6 +66,8 @@ class PlayedMatch:
             self._write_release(folder / "hider")
             if table_format:
                 write_release(self.table(), folder / "hider" / f"release.{table_format}")
+                if self.member_ids is not None:
+                    (folder / "hider" / MEMBERS).write_text("".join(f"{name}\n" for name in np.sort(self.member_ids)))
             (folder / "seeker").mkdir()
             np.savez(folder / "seeker" / "data.npz", reidentified_data=self.labels.astype(int))
             write_result(self.result, folder / "report.json")

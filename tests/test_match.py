@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, write_csv
 
+from scoring.data.datasets import load
 from scoring.leftovers import this_process
 from utils.data_utils import data_division
 
@@ -422,3 +423,16 @@ def test_a_player_may_be_named_with_a_setting(run_main, csv, tmp_path):
     code, _, err = run_main("-d", csv, "--hider", "addnoise:nonsense=1", *QUICK)
     assert code == 2
     assert "has no parameter 'nonsense'" in err
+
+
+def test_a_release_as_a_table_comes_with_the_ids_it_was_made_from(run_main, csv, tmp_path):
+    arguments = ("--hider", "addnoise", "--seeker", "knn", "--skip_fp", "--skip_osa", "--release", "csv")
+    code, out, _ = run_main("-d", csv, *arguments)
+    assert code == 0
+    assert "members.txt" in out
+    named = (tmp_path / "output/hider/members.txt").read_text().split()
+    stays = load(csv, 100)
+    (members, _), _ = data_division(range(len(stays.data)), 0, [0.5, 0.5])
+    assert named == [str(stays.ids[i]) for i in sorted(members)]
+    code, _, err = run_main("-d", csv, *arguments, "-o", csv)
+    assert (code, "is a file" in err) == (2, True)

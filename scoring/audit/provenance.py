@@ -69,8 +69,10 @@ def find_real_stays(
     kind = np.zeros(len(generated), dtype=np.int8)
     source = np.full(len(generated), -1)
     nearest, ratio, threshold, calibration = _near_stays(round_, generated, generated_mask, rng)
+    # A stay of a few values is near many others by chance.
+    enough = made_rows.plenty & real_rows.plenty[nearest]
     for place, found in (
-        (3, np.where(ratio < threshold, nearest, -1)),
+        (3, np.where((ratio < threshold) & enough, nearest, -1)),
         (2, _parts(real_rows, made_rows)),
         (1, _verbatim(real_rows, made_rows)),
     ):
@@ -103,6 +105,11 @@ class RowCodes:
 
     code: np.ndarray
     values: np.ndarray
+
+    @property
+    def plenty(self) -> np.ndarray:
+        """Stays with enough rows and values to be told from others, bool [N]."""
+        return ((self.values > 0).sum(axis=1) >= LEAST_ROWS) & (self.values.sum(axis=1) >= PLENTY_OF_VALUES)
 
     def telling(self) -> np.ndarray:
         """Return which rows [N, T] hold enough values to be known again."""

@@ -42,7 +42,7 @@ def _leaks(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     copies = result["provenance"]
     if copies["stays"]:
-        found.append((f"{copies['stays']:,} real stays are in the release", _copies(copies)))
+        found.append((_copies_in_short(copies), _copies(copies)))
     rows = copies["rows"]
     if rows["too_many"]:
         found.append(
@@ -123,6 +123,14 @@ def _doubts(result: Mapping[str, Any]) -> list[str]:
     return doubts
 
 
+def _copies_in_short(copies: Mapping[str, Any]) -> str:
+    count = copies["stays"]
+    stays, verb = ("stay", "is") if count == 1 else ("stays", "are")
+    if sum(copies["nearly"].values()) == count:
+        return f"{count:,} released {stays} {verb} nearly the same as real {stays}"
+    return f"{count:,} real {stays} {verb} in the release"
+
+
 def _copies(copies: Mapping[str, Any]) -> str:
     parts = []
     for kind, words in (("verbatim", "word for word"), ("in_part", "in part"), ("nearly", "nearly")):
@@ -133,8 +141,8 @@ def _copies(copies: Mapping[str, Any]) -> str:
             )
     patients = copies["patients"]
     return (
-        f"{copies['stays']:,} of {copies['released']:,} released stays are stays of real patients: {', '.join(parts)}. "
-        f"They show {patients['members']:,} members and {patients['others']:,} others."
+        f"{copies['stays']:,} of {copies['released']:,} released stays are those of real patients: {', '.join(parts)}. "
+        f"Members shown by them: {patients['members']:,}. Others shown: {patients['others']:,}."
     )
 
 

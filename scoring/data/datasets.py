@@ -38,6 +38,8 @@ class DataSet:
         What a reader of the results should know about the data.
     patients : ndarray of int or str, shape [N], optional
         Whose stay it is. All stays of one patient are members, or none is. If it is None, each stay is a patient.
+    ids : ndarray of int or str, shape [N], optional
+        Each stay's `admissionid`.
     """
 
     data: np.ndarray
@@ -47,6 +49,7 @@ class DataSet:
     sha256: str
     warnings: list[str] = field(default_factory=list)
     patients: np.ndarray | None = None
+    ids: np.ndarray | None = None
 
 
 def load(path: Path, max_seq_len: int, debug_rows: int = 0, outcomes: Path | None = None) -> DataSet:
@@ -127,7 +130,8 @@ def from_frame(frame: polars.DataFrame, path: Path, max_seq_len: int, least_stay
     data, padding_mask = reshape_longitudinal(frame, max_seq_len)
     if len(data) < least_stays:
         raise UserError(f"{path.name} holds one stay only; a match needs members and non-members")
-    return DataSet(data, padding_mask, names, path.name, digest(data, names, patients), warnings, patients)
+    sha256, ids = digest(data, names, patients), np.unique(frame["admissionid"].to_numpy())
+    return DataSet(data, padding_mask, names, path.name, sha256, warnings, patients, ids)
 
 
 def _read(path: Path, rows: int | None) -> polars.DataFrame:
