@@ -104,7 +104,8 @@ def test_copies_are_a_leak_with_their_count_whoever_they_are_of(home, stays, rng
     release[places], mask[places] = stays[whose][0][sources], stays[whose][1][sources]
     found = audit(home, *stays[:2], (release, mask), skip_power=True)
     assert found.evidence == "leak"
-    assert found.result["headline"] == f"Leak: {copies} real stays are in the release"
+    stood = "1 real stay is" if copies == 1 else f"{copies} real stays are"
+    assert found.result["headline"] == f"Leak: {stood} in the release"
     side = "others" if whose else "members"
     assert found.result["provenance"]["verbatim"][side] == copies
     assert found.patients()["is_in_the_release"].sum() == copies
