@@ -306,7 +306,7 @@ def test_the_word_leak_follows_the_figure_that_shows_it():
         r"AUROC of 0\.\d+ \([^)]*\), which is a leak, and find 0\.0 % of members \([^)]*\) at 1 %", sentence
     )
     assert "at 1 % false positives, which is a leak" not in sentence
-    assert "150 non-members are too few to tell much" in sentence
+    assert "150 non-members are too few to say this exactly" in sentence
 
 
 def test_a_predictor_no_better_than_a_constant_guess_is_no_proof_of_utility(write):

@@ -156,7 +156,7 @@ def _scores_clause(result: Mapping[str, Any]) -> str:
     if tpr_low > 0.01:
         clause += f", {_called(result)}"
     elif figures["non_members"] < _FEWEST_FOR_TPR:
-        clause += f", of which {figures['non_members']:,} non-members are too few to tell much"
+        clause += f" ({figures['non_members']:,} non-members are too few to say this exactly)"
     elif holds((area_low, area_high), 0.5):
         clause += ", neither surely above chance"
     return clause
