@@ -19,7 +19,7 @@ class HomeHook(BuildHookInterface):
             path
             for room in ROOMS
             for path in (root / room).rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".csv"  # no tables
         ]
         target = Path("hide_and_seek") / "home"
         build_data["force_include"] |= {str(path): str(target / path.relative_to(root)) for path in sorted(files)}

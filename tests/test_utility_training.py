@@ -170,7 +170,7 @@ def test_models_side_by_side_learn_what_each_learns_alone(data, rng, few_epochs)
     sets = {"a": engine.Series.from_padded(data), "b": engine.Series.from_padded(padded_stays(rng, stays=200))}
     models = [engine.Predictor("a", 1, 5), engine.Predictor("b", 2, 5), engine.Predictor("a", 3, 6, 0.3)]
     values = {name: series.values for name, series in sets.items()}
-    together = engine._fit_group(models, sets, values, engine.threading.Event(), lambda: None)
+    together = engine._fit_group(models, sets, values, engine.EPOCHS, engine.threading.Event(), lambda: None)
     for one, alone in zip(together, engine.fit(models, sets), strict=True):
         np.testing.assert_allclose(one.validation_loss, alone.validation_loss, rtol=1e-4)
         np.testing.assert_allclose(one.weights.kernel, alone.weights.kernel, atol=1e-4)
