@@ -18,21 +18,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process san
 
 
 @pytest.fixture
-def play(monkeypatch, capsys, tmp_path):
-    """Run tournament.py's command line in this process; returns (exit code, stdout, stderr)."""
-    import tournament
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["tournament.py", *map(str, arguments)])
-        monkeypatch.chdir(tmp_path)
-        try:
-            code = tournament.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def play(run_tournament):
+    return run_tournament
 
 
 @pytest.fixture
